@@ -26,7 +26,7 @@ from training import TRAIN, Group, groups, pieces
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
-from ullage._reference.read import json_features
+from ullage._reference.read import JsonTally
 from ullage.counting.models import ModelTable
 
 DATA = Path(__file__).parents[2] / "python/ullage/data/weights.json"
@@ -86,7 +86,7 @@ def group_rows(group: Group, family: str) -> Iterable[tuple[Sequence[int], int]]
         yield core.features(text), count(text)
     key = np.array(core.features("value"))
     for value in group.values:
-        counts = np.array(json_features({"value": value})) - key
+        counts = np.array(JsonTally({"value": value}).features) - key
         counts[ARGUMENTS] = 0
         yield counts, count(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 

@@ -1,5 +1,7 @@
 """Contract of both engines: `ullage._core` (Rust) and `ullage._reference` (Python) have these names.
 
+A shortcut in front of code that decides is Rust's alone: there Python answers that it does not know, or all that may be. These are
+`PatternSet`, `telling_lines`, `Ledger.append_plain`, `TranscriptIndex.context`, and surveys of lines, which need such a context.
 Errors are the classes of `ullage.exceptions`. Token counts are ints. Indices are positions in the ledger.
 """
 
@@ -37,7 +39,7 @@ class Weights:
         hidden: Sequence[int] | None = None,  # free_chars, per_char: thinking behind a signature
     ) -> Self: ...
 
-def rough_text(text: str, chars_per_token: int = 4) -> int: ...
+def rough_text(text: str) -> int: ...
 def features(text: str) -> tuple[int, ...]: ...
 def estimate_text(text: str, weights: Weights) -> int: ...
 def find_names(text: str) -> list[tuple[str, int]]: ...
@@ -220,10 +222,9 @@ class TranscriptIndex:
     # unless it holds a user's answers.
     def load(self, index: int, *, lean: bool = False) -> dict[str, Any]: ...
     def string(self, ref: int) -> str: ...
-    def ledger(self, indices: Sequence[int]) -> Ledger: ...  # without parsing again
     def outline(self, subtype: str) -> tuple[list[int], int | None]: ...  # lines, newest response
     # The lines before `stop` that are in the context; `None`: more than compactions changed it, or a
-    # boundary has no mark. Marks: `ullage._reference.jsonl.GivenMark`.
+    # boundary has no mark. Marks: `ullage.transcript.records.BoundaryMark`.
     def context(
         self,
         stop: int,
@@ -268,6 +269,8 @@ class Survey:
 
 # ---- rules -----------------------------------------------------------------------------------
 
+# Providers: `anthropic`, `openai_chat`, `mistral`, `deepseek`, `local`; facts: some of the fields of `ullage._reference.rules.Facts`
+# by name. Sorted by message, block, rule and detail. An unknown provider or fact is `InvalidPolicy`.
 def check(ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> list[Violation]: ...
 
 @final

@@ -263,15 +263,3 @@ def test_every_call_and_result_of_the_context_is_paired(lines):
 def test_a_resume_of_the_context_is_the_context(lines):
     found = resume(lines)
     assert resume(found.entries).messages == found.messages
-
-
-def test_the_ledger_of_the_file_is_the_ledger_of_the_entries(claude_code_file):
-    transcript = Transcript.open(claude_code_file)
-    # By what the lines say: `rows` and `load` make messages of what was queued, which the index reads as metadata.
-    kinds = [head[0] for head in transcript.index.heads()]
-    lines = [at for at, kind in enumerate(kinds) if kind in ("user", "assistant", "system")]
-    ours = transcript.index.ledger(lines)
-    theirs = core.Ledger(None, [transcript.index.load(at) for at in lines])
-    assert (ours.tokens(), len(ours)) == (theirs.tokens(), len(theirs))
-    assert ours.anchor() == theirs.anchor()
-    assert ours.rounds() == theirs.rounds()

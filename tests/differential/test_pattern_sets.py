@@ -1,4 +1,4 @@
-"""Both engines leave out the same patterns and are sure of the same ones, as Python's search is."""
+"""No pattern is left out that is in a text, and none that is not is said to be: Python's search decides, which is all that the twin does."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SETS = (
     commitments.patterns().content,
     SearchedPatterns((r"a(?!b)[\[&~]", r"^(?<=x(?:y|z))é?[’']\s\Bq$", r"[^é]\b(?=\)|])[)]{2}")),
 )
-FILTERS = [(core.PatternSet(each._texts), twin.PatternSet(each._texts)) for each in SETS]
-WIDE = [[of.PatternSet(each._texts, wide=True) for of in (core, twin)] for each in SETS]
+FILTERS = [core.PatternSet(each._texts) for each in SETS]
+WIDE = [core.PatternSet(each._texts, wide=True) for each in SETS]
 WORDS = st.sampled_from(
     "always never mind from now on do not don't don’t must should make sure use instead of tabs we decided to I'll go with TODO : still need to "
     "not yet done open [ ] please prefer no longer keep it before you ask me first decision is agreed that nie immer nicht siempre a[ a& yq )) "
@@ -46,9 +46,8 @@ ACCENTED = st.lists(
 @example("must not_é")
 @example("\x01 must é")
 def test_what_may_be_in_a_sentence_beyond_ascii(text: str) -> None:
-    for each, (fast, slow) in zip(SETS, WIDE, strict=True):
+    for each, fast in zip(SETS, WIDE, strict=True):
         maybe, sure = fast.look(text)
-        assert (maybe, sure) == slow.look(text)
         assert sure == 0
         for at, pattern in enumerate(each._texts):
             if re.compile(pattern, re.IGNORECASE).search(text):
@@ -75,20 +74,21 @@ def test_what_stands_for_a_letter_is_one() -> None:
 @example("İ must K")
 @example("stop working on it")
 def test_what_may_be_in_a_sentence(text: str) -> None:
-    for each, (fast, slow) in zip(SETS, FILTERS, strict=True):
+    for each, fast in zip(SETS, FILTERS, strict=True):
         maybe, sure = fast.look(text)
-        assert (maybe, sure) == slow.look(text)
+        bits = 0
         for at, pattern in enumerate(each._texts):
             found = bool(re.compile(pattern, re.IGNORECASE).search(text))
             assert sure >> at & 1 <= found <= maybe >> at & 1
+            bits |= found << at
+        assert twin.PatternSet(each._texts).look(text) == (bits, bits)
 
 
 def test_sentences_of_long_conversations() -> None:
     for item in conversation(seed=2, tokens=20_000):
         for line in str(item["content"]).split("\\n"):
-            for each, (fast, slow) in zip(SETS, FILTERS, strict=True):
+            for each, fast in zip(SETS, FILTERS, strict=True):
                 maybe, sure = fast.look(line[:400])
-                assert (maybe, sure) == slow.look(line[:400])
                 found = [at for at, p in enumerate(each._texts) if re.search(p, line[:400], re.I)]
                 assert all(maybe >> at & 1 for at in found)
                 assert all(at in found for at in range(len(each._texts)) if sure >> at & 1)
@@ -104,9 +104,8 @@ def test_patterns_that_cannot_be_read(module: Any) -> None:
     assert module.PatternSet([]).look("é") == (0, 0)
 
 
-@pytest.mark.parametrize("module", [core, twin])
-def test_alternatives_that_need_no_second_look(module: Any) -> None:
-    set_of = module.PatternSet([r"a(?!b)|[|(]c|\(d|(?:e|f(?=g))", "h|i", "(?<!j)k"])
+def test_alternatives_that_need_no_second_look() -> None:
+    set_of = core.PatternSet([r"a(?!b)|[|(]c|\(d|(?:e|f(?=g))", "h|i", "(?<!j)k"])
     assert set_of.look("a") == (1, 0)
     assert set_of.look("|C, a") == (1, 1)
     assert set_of.look("(d") == (1, 1)

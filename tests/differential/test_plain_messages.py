@@ -1,4 +1,4 @@
-"""Both engines take the same messages for plain, say the same of them, and hold the same afterwards."""
+"""What Rust takes for a plain message is read as the twin reads it, and sent as after a second look, which is all that the twin has."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from ullage import _reference as twin
 from ullage.exceptions import UllageError
+from ullage.manager import ContextManager
+from ullage.manager.machine import Machine
 
 core = pytest.importorskip("ullage._core")
 
@@ -109,9 +111,9 @@ MESSAGES = st.one_of(
 )
 
 
-def outcome(ledger: Any, *args: Any) -> Any:
+def outcome(act: Any, *args: Any) -> Any:
     try:
-        return ledger.append_plain(*args)
+        return act(*args)
     except UllageError as error:
         return type(error), str(error)
 
@@ -120,26 +122,58 @@ def held(ledger: Any) -> Any:
     return [(ledger.message(at), ledger.blocks(at)) for at in range(len(ledger))]
 
 
+def reading(message: Any) -> Any:
+    """What is known of a message that is plain."""
+    blocks = message["content"] if isinstance(message["content"], list) else []
+    names = [each[key] for each in blocks for key in ("id", "tool_use_id") if key in each]
+    results = [each["content"] for each in blocks if each["type"] == "tool_result"]
+    chars = [
+        sum(len(part["text"]) + 2 for part in parts) if isinstance(parts, list) else len(parts)
+        for parts in results
+    ]
+    return message["role"] == "assistant", names, max(chars, default=0), sum(chars)
+
+
 @settings(max_examples=400, deadline=None)
 @given(MESSAGES, st.sampled_from(["", "", "openai_chat"]), st.booleans())
-def test_the_same_messages_are_plain(message: Any, own: str, odd: bool) -> None:
+def test_a_plain_message_is_read_as_it_is(message: Any, own: str, odd: bool) -> None:
     calls: dict[str, Any] = {"open": None, "open2": "r", "done": None, "t2": None}
     if odd:
         calls[Text("t4")] = None
-    ledgers = [engine.Ledger() for engine in (core, twin)]
-    ours, theirs = (outcome(ledger, message, calls, {"done"}, own) for ledger in ledgers)
-    assert ours == theirs
-    assert held(ledgers[0]) == held(ledgers[1])
-    assert len(ledgers[0]) == (isinstance(ours, tuple) and ours[0] in (True, False))
+    ours, theirs = core.Ledger(), twin.Ledger()
+    plain = outcome(ours.append_plain, message, calls, {"done"}, own)
+    assert theirs.append_plain(message, calls, {"done"}, own) is None
+    assert len(ours) == (plain is not None and plain[0] in (True, False))
+    if plain is not None:
+        said = outcome(theirs.append, message)
+        assert plain == (reading(message) if said == 1 else said)
+        assert held(ours) == held(theirs)
 
 
-@pytest.mark.parametrize("engine", [core, twin])
-def test_what_is_known_of_a_plain_message(engine: Any) -> None:
+def sent(messages: Any) -> Any:
+    manager = ContextManager(model="claude-opus-4-5")
+    errors = [outcome(manager.add, message) for message in messages]
+    request = outcome(manager.prepare)
+    if isinstance(request, tuple):
+        return errors, request
+    return errors, request.messages, request.tokens, request.repairs, manager.usage()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(MESSAGES, max_size=7))
+def test_a_plain_message_is_sent_as_after_a_second_look(messages: Any) -> None:
+    fast = sent(messages)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Machine, "_take_plain", lambda *_: False)
+        assert sent(messages) == fast
+
+
+def test_what_is_known_of_a_plain_message() -> None:
     call = {"type": "tool_use", "id": "a", "name": "Read", "input": {"path": "x"}}
     results = [
         {"type": "tool_result", "tool_use_id": name, "content": name * 3} for name in ("a", "bb")
     ]
-    ledger = engine.Ledger()
+    ledger = core.Ledger()
     said, given_ = {"role": "assistant", "content": [call]}, {"role": "user", "content": results}
     assert ledger.append_plain(said, {}, set()) == (True, ["a"], 0, 0)
     assert ledger.append_plain(said, {"a": None}, set()) is None

@@ -1,4 +1,4 @@
-"""What fills a conversation: both engines say the same of messages of any form, and of the lines of a transcript."""
+"""What fills a conversation: both engines say the same of messages of any form, and Rust of the lines of a transcript what they say of the messages in them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ def facts(survey):
         survey.tokens,
         survey.anchored(),
         survey.overhead,
-        survey.message_count,
         survey.facts(),
         tools,
         survey.freeable(LIMITS, *flags),
@@ -84,38 +83,48 @@ def made(compactions, sidechains):
     return session_file(scenario(1, turns=3), layout=layout, seed=1).to_bytes()
 
 
+def unmeasured(item):
+    message = {key: value for key, value in item["message"].items() if key != "usage"}
+    return {**item, "message": message}
+
+
 @given(st.integers(0, 2), st.booleans(), st.data())
 @settings(max_examples=30, deadline=None)
 def test_of_lines(compactions, sidechains, draw):
     data = made(compactions, sidechains) + b'{"type": 1}\nnot JSON\n{"type":"user","message":{}}\n'
-    both = [
+    ours, theirs = (
         engine.TranscriptIndex.from_bytes(data, engine.Weights(**WEIGHTS))
         for engine in (rust, twin)
-    ]
-    outlines = [index.outline("compact_boundary") for index in both]
-    assert outlines[0] == outlines[1]
-    marks = [mark_of(at, both[0].load(at)) for at in outlines[0][0]]
-    stop = draw.draw(st.integers(0, len(both[0]) + 2))
-    dropped = draw.draw(st.booleans())
-    contexts = [index.context(stop, marks[dropped:]) for index in both]
-    assert contexts[0] == contexts[1]
-    if contexts[0] is None:
+    )
+    bounds = ours.outline("compact_boundary")
+    assert bounds == theirs.outline("compact_boundary")
+    marks = [mark_of(at, ours.load(at)) for at in bounds[0]]
+    context = ours.context(draw.draw(st.integers(0, len(ours) + 2)), marks)
+    if context is None:
         return
-    lines = [*contexts[0].lines, draw.draw(st.integers(0, len(both[0]) - 1))]
+    some = [at for at in range(len(ours)) if ours.line(at).message is not None]
+    lines = [*context.lines, draw.draw(st.sampled_from(some))]
     others = [(0, [{"role": "user", "content": "instead"}]), (2, [])][: len(lines)]
-    surveys = [index.survey(lines, others, contexts[0].unmeasured[::-1]) for index in both]
-    assert facts(surveys[0]) == facts(surveys[1])
+    stale = [at for at in lines if "message" in ours.load(at)][::2]
+    items = [
+        item
+        for place, at in enumerate(lines)
+        for item in dict(others).get(
+            place, [unmeasured(ours.load(at)) if at in stale else ours.load(at)]
+        )
+    ]
+    survey = ours.survey(lines, others, stale)
+    assert facts(survey) == facts(twin.Survey(twin.Weights(**WEIGHTS), items))
 
 
 def test_lines_that_are_not_there_are_refused():
-    for engine in (rust, twin):
-        index = engine.TranscriptIndex.from_bytes(
-            b'{"type":"user","message":{"role":"user","content":""}}\n'
-        )
-        with pytest.raises(IndexError):
-            index.survey([1], [], [])
-        assert index.outline("") == ([], None)
-        assert index.context(0, []).lines == []
+    index = rust.TranscriptIndex.from_bytes(
+        b'{"type":"user","message":{"role":"user","content":""}}\n'
+    )
+    with pytest.raises(IndexError):
+        index.survey([1], [], [])
+    assert index.outline("") == ([], None)
+    assert index.context(0, []).lines == []
 
 
 def test_surrogates_in_a_path(tmp_path):
@@ -124,6 +133,6 @@ def test_surrogates_in_a_path(tmp_path):
     answer = {"type": "tool_result", "tool_use_id": "a", "content": "x"}
     heard = {"type": "user", "message": {"role": "user", "content": [answer]}}
     data = "".join(json.dumps(line) + "\n" for line in (entry, heard)).encode()
-    for engine in (rust, twin):
-        found = engine.TranscriptIndex.from_bytes(data, None).survey([0, 1], [], []).facts()
+    of_lines = rust.TranscriptIndex.from_bytes(data, None).survey([0, 1], [], [])
+    for found in (of_lines.facts(), twin.Survey(None, [entry, heard]).facts()):
         assert [row[:3] for row in found.files] == [("\ud800é", 1, 0)]

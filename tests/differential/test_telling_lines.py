@@ -1,4 +1,4 @@
-"""Both engines find the same lines that may tell a value, and no line is left out that a pattern takes."""
+"""No line is left out that a pattern takes, and Rust leaves out many that the twin lists."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ ANY = st.text(st.characters(codec=None, exclude_categories=[]), max_size=80)
 @example("\n".join("x" * count + ": 12" for count in range(150, 162)))
 @example("\n".join("é" * count + ": 12" for count in range(150, 162)))
 def test_lines_of_a_text(text: str) -> None:
-    assert core.telling_lines(text) == twin.telling_lines(text)
+    listed = [line for line, _ in core.telling_lines(text)]
+    every = iter(line for line, _ in twin.telling_lines(text))
+    assert all(line in every for line in listed), "in the same order"
 
 
 @given(LINES)
@@ -40,7 +42,7 @@ def test_lines_of_a_text(text: str) -> None:
 @example("Größe: 12")
 @example("rows: \u0664\u0665")
 def test_a_line_that_tells_a_value_is_listed(text: str) -> None:
-    listed = dict(twin.telling_lines(text))
+    listed = dict(core.telling_lines(text))
     for line in text.split("\n"):
         keyed, port = result_facts._FACT.match(line), result_facts._PORT.search(line)
         if (
@@ -52,11 +54,17 @@ def test_a_line_that_tells_a_value_is_listed(text: str) -> None:
             assert not port or listed[line] & result_facts.PORT
 
 
-def test_lines_of_long_texts() -> None:
-    for seed in range(3):
-        for item in conversation(seed=seed, tokens=8_000):
-            text = str(item["content"]).replace("\\n", "\n")
-            assert core.telling_lines(text * 3) == twin.telling_lines(text * 3)
+def test_facts_of_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [
+        str(item["content"]).replace("\\n", "\n") * 3
+        for seed in range(3)
+        for item in conversation(seed=seed, tokens=8_000)
+    ]
+    texts.append("rejected: 48213\nlistening on :8080")
+    fast = list(map(result_facts.fact_lines, texts))
+    monkeypatch.setattr(result_facts, "core", twin)
+    assert list(map(result_facts.fact_lines, texts)) == fast
+    assert len(fast[-1]) == 2
 
 
 @pytest.mark.parametrize("module", [core, twin])

@@ -97,7 +97,7 @@ BARE = {
     ),
     "clear_at": (
         {"role": "system", "content": "a", "clear_at": "never"},
-        M.STRING_CONTENT | M.HAS_TEXT | M.CLEAR_AT,
+        M.STRING_CONTENT | M.HAS_TEXT,
     ),
     "calls": (
         {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]},
@@ -141,7 +141,7 @@ def entry(message: Any = None, **more: Any) -> dict[str, Any]:
     return {"message": message or {"role": "user", "content": "hi"}, "type": "user", **more}
 
 
-SAYS = M.ENTRY | M.STRING_CONTENT | M.HAS_TEXT
+SAYS = M.STRING_CONTENT | M.HAS_TEXT
 ENTRIES = {
     "plain": (entry(), SAYS | M.USER_INPUT),
     "meta": (entry(isMeta=True), SAYS | M.META),
@@ -152,9 +152,9 @@ ENTRIES = {
         entry({"role": "assistant", "content": "hi"}, isApiErrorMessage=True),
         SAYS | M.SYNTHETIC,
     ),
-    "boundary": ({"type": "system", "subtype": "compact_boundary"}, M.ENTRY | M.BOUNDARY),
-    "other system": ({"type": "system", "subtype": "turn_duration"}, M.ENTRY),
-    "metadata": ({"type": "custom-title", "message": "x"}, M.ENTRY),
+    "boundary": ({"type": "system", "subtype": "compact_boundary"}, M.BOUNDARY),
+    "other system": ({"type": "system", "subtype": "turn_duration"}, 0),
+    "metadata": ({"type": "custom-title", "message": "x"}, 0),
 }
 
 
@@ -400,7 +400,7 @@ BLOCKS = {
     "citations": (text("a", citations=[{"type": "char_location"}]), B.HAS_CITATIONS),
     "opaque citations": (
         text("a", citations=[{"encrypted_index": "x"}]),
-        B.HAS_CITATIONS | B.OPAQUE,
+        B.HAS_CITATIONS,
     ),
     "no citations": (text("a", citations=[]), 0),
     "citations null": (text("a", citations=None), 0),
@@ -413,7 +413,7 @@ BLOCKS = {
     "call input list": (call([]), B.INPUT_NOT_OBJECT),
     "call input null": (call(None), B.INPUT_NOT_OBJECT),
     "call no input": ({"type": "tool_use", "id": "t", "name": "a"}, B.INPUT_NOT_OBJECT),
-    "caller": ({**call({}), "caller": {"type": "direct"}}, B.HAS_CALLER),
+    "caller": ({**call({}), "caller": {"type": "direct"}}, 0),
     "caller null": ({**call({}), "caller": None}, 0),
     "thinking": ({"type": "thinking", "thinking": "a", "signature": "s"}, B.HAS_SIGNATURE),
     "unsigned": ({"type": "thinking", "thinking": "a"}, 0),
@@ -429,12 +429,12 @@ BLOCKS = {
     "result error": (result("a", is_error=True), B.IS_ERROR),
     "result no error": (result("a", is_error=False), 0),
     "result error is a word": (result("a", is_error="true"), 0),
-    "result none": ({"type": "tool_result", "tool_use_id": "t"}, B.EMPTY_RESULT),
-    "result null": (result(None), B.EMPTY_RESULT),
-    "result empty": (result(""), B.EMPTY_RESULT),
-    "result blank": (result(" \n"), B.EMPTY_RESULT),
-    "result empty list": (result([]), B.EMPTY_RESULT),
-    "result blank texts": (result([text(""), text(" ")]), B.EMPTY_RESULT | B.NESTED_BLANK),
+    "result none": ({"type": "tool_result", "tool_use_id": "t"}, 0),
+    "result null": (result(None), 0),
+    "result empty": (result(""), 0),
+    "result blank": (result(" \n"), 0),
+    "result empty list": (result([]), 0),
+    "result blank texts": (result([text(""), text(" ")]), B.NESTED_BLANK),
     "result one text": (result([text(""), text("a")]), B.NESTED_BLANK),
     "result with a reference": (result([{"type": "tool_reference", "tool_name": "x"}]), 0),
     "result no string": (result({"a": 1}), B.BAD_NESTED),
@@ -476,7 +476,7 @@ BLOCKS = {
             "tool_use_id": "s",
             "content": [{"type": "web_search_result", "encrypted_content": "x"}],
         },
-        B.OPAQUE,
+        0,
     ),
     "server result opaque object": (
         {
@@ -484,16 +484,16 @@ BLOCKS = {
             "tool_use_id": "s",
             "content": {"encrypted_stdout": "x"},
         },
-        B.OPAQUE,
+        0,
     ),
     "compaction": (
         {"type": "compaction", "content": "a", "signature": "s", "encrypted_content": "x"},
-        B.HAS_SIGNATURE | B.OPAQUE,
+        B.HAS_SIGNATURE,
     ),
     "compaction failed": ({"type": "compaction", "content": None}, B.NULL_CONTENT),
     "compaction empty": ({"type": "compaction", "content": ""}, B.EMPTY_TEXT),
     "unknown": ({"type": "brand_new", "any": 1}, 0),
-    "unknown opaque": ({"type": "reasoning", "encrypted_content": "x"}, B.OPAQUE),
+    "unknown opaque": ({"type": "reasoning", "encrypted_content": "x"}, 0),
     "string": ("hello", B.NOT_A_BLOCK),
     "null": (None, B.NOT_A_BLOCK),
     "no type": ({"text": "a"}, B.NOT_A_BLOCK),
@@ -609,19 +609,19 @@ COUNTS = {
 @pytest.mark.parametrize(("block", "chars", "rough"), COUNTS.values(), ids=COUNTS)
 def test_rough_count(engine: Any, block: Any, chars: int, rough: int) -> None:
     digest = one(engine, block)
-    assert (digest.chars, digest.rough, digest.tokens) == (chars, rough, rough)
+    assert (digest.chars, digest.tokens) == (chars, rough)
 
 
 def test_a_message_is_the_sum_of_its_blocks(engine: Any) -> None:
     ledger = engine.Ledger(None, [user(text("abcd"), text("ab"), text("a"))])
-    assert ledger.message(0).rough == 1 + 1 + 0
+    assert ledger.message(0).tokens == 1 + 1 + 0
 
 
 def test_fields_next_to_the_content_count_with_the_message(engine: Any) -> None:
     item = {"role": "assistant", "content": "abcd", "reasoning_content": "a" * 40, "refusal": None}
     ledger = engine.Ledger(None, [item])
-    assert ledger.message(0).rough == 1 + 10
-    assert [block.rough for block in ledger.blocks(0)] == [1]
+    assert ledger.message(0).tokens == 1 + 10
+    assert [block.tokens for block in ledger.blocks(0)] == [1]
 
 
 def test_calibrated_counts_round_once_per_block(engine: Any) -> None:
@@ -633,7 +633,6 @@ def test_calibrated_counts_round_once_per_block(engine: Any) -> None:
     # 1.5 + 0.25 and 2 + 0.25 tokens; the image's two patches.
     assert [block.tokens for block in ledger.blocks(0)] == [2, 2, 2]
     assert ledger.message(0).tokens == 6 + 3
-    assert [block.rough for block in ledger.blocks(0)] == [1, 1, 2000]
 
 
 def test_documents_cost_by_their_size(engine: Any) -> None:
@@ -681,9 +680,9 @@ def test_tool_message_is_one_result(engine: Any) -> None:
     item = {"role": "tool", "tool_call_id": "c1", "name": "find", "content": parts}
     ledger = engine.Ledger(None, [item, {"role": "tool", "content": ""}])
     (digest,) = ledger.blocks(0)
-    assert (digest.kind, digest.flags, digest.rough) == (BlockKind.TOOL_RESULT, 0, 2)
+    assert (digest.kind, digest.flags, digest.tokens) == (BlockKind.TOOL_RESULT, 0, 2)
     assert (ledger.string(digest.id), ledger.string(digest.name)) == ("c1", "find")
-    assert ledger.blocks(1)[0].flags == B.MISSING_ID | B.EMPTY_RESULT
+    assert ledger.blocks(1)[0].flags == B.MISSING_ID
 
 
 # ---- subclasses ------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ item = {"role": "user", "content": "x"}
 ledger = core.Ledger(None, [item])
 ledger.keep_window(0), ledger.anchored(), ledger.message(0), ledger.blocks(0)
 index = core.TranscriptIndex.from_bytes(json.dumps({**item, "a": 10**30}).encode() + b'\\n{"a": "\\\\ud800"}\\n')
-index.line(0), index.load(0), index.load(1), index.heads(), index.ledger([0])
+index.line(0), index.load(0), index.load(1), index.heads()
 core.check(ledger, "anthropic", {})
 ullage.keep_window([item]), ullage.estimate_tokens([item])
 """

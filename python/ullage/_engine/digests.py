@@ -6,7 +6,7 @@ The numbers are part of the contract between the engines (`rust/core/src/digest.
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Role(IntEnum):
@@ -56,14 +56,11 @@ class MessageFlag(IntFlag):
     USER_INPUT = 1 << 11  # a user wrote it: user, not meta, not summary, not only tool results
     UNKNOWN_KEYS = 1 << 12  # a bare message with keys that no provider's message has
     HAS_USAGE = 1 << 13
-    ENTRY = 1 << 14  # came in an envelope
     OUTPUT_CONFIG = 1 << 15  # a system message's `output_config`
-    CLEAR_AT = 1 << 16  # a system message's `clear_at`
     OPENAI_CHAT = 1 << 17  # has `tool_calls`, role tool, or role developer
     EMPTY_CALLS = 1 << 18  # OpenAI: `tool_calls` is there and is [] or no list
     OTHER_CONTENT = 1 << 19  # OpenAI: `refusal`, `audio` or `function_call` stands for content
     REASONING = 1 << 20  # `reasoning_content` is a string, "" included
-    BAD_ROLE = 1 << 21  # a bare message whose role is missing or unknown: Role.NONE
     FUNCTION_ROLE = 1 << 22  # OpenAI's legacy role `function`: Role.TOOL
     PREFIX = 1 << 23  # Mistral: an assistant message with `prefix: true`
 
@@ -86,14 +83,11 @@ class BlockFlag(IntFlag):
     CACHE_5M = 1 << 12
     CACHE_1H = 1 << 13
     CACHE_BAD = 1 << 14  # a cache_control of unknown form
-    EMPTY_RESULT = 1 << 15  # tool_result with no content or blank text only
     CLEARED = 1 << 16  # content is one of Ullage's own placeholders
     OFFLOADED = 1 << 17  # content starts with <persisted-output>
-    HAS_CALLER = 1 << 18
     CITATIONS_ON = 1 << 19  # "citations": {"enabled": true}
     NOT_A_BLOCK = 1 << 20  # an item of the content list that is not a mapping, or has no type
     NESTED_CACHE = 1 << 21  # cache_control on a block inside a tool_result (counted for A17)
-    OPAQUE = 1 << 22  # carries encrypted_content or the like: verbatim or not at all
     BAD_ARGUMENTS = 1 << 23  # OpenAI: `function.arguments` is no string
     BAD_FORMAT = 1 << 24  # base64 image, also nested, that is not jpeg, png, gif or webp
     NULL_CONTENT = 1 << 25  # compaction whose content is null or absent ("" is EMPTY_TEXT)
@@ -109,8 +103,7 @@ class BlockFlag(IntFlag):
 class BlockDigest(NamedTuple):
     """One content block. 0 in `id` and `name` means none; else they index `Ledger.string`.
 
-    `aux` holds for images width << 16 | height (0 if unknown), for documents their pages (0 if
-    unknown), for tool results the images in them | nested 5m markers << 16 | nested 1h markers << 24,
+    `aux` holds for images width << 16 | height (0 if unknown), for tool results the images in them | nested 5m markers << 16 | nested 1h markers << 24,
     for tool changes 1 (addition by reference), 2 (removal), 3 (addition that defines the tool) or 4 (of
     what an MCP server holds).
     """
@@ -118,7 +111,6 @@ class BlockDigest(NamedTuple):
     kind: int
     flags: int
     tokens: int
-    rough: int
     chars: int  # code points of what is counted
     id: int  # tool_use.id, tool_result.tool_use_id, server tool ids
     name: int  # tool name, "mcp:" before it for mcp_tool_use; SERVER_TOOL_RESULT, UNKNOWN: the type
@@ -130,8 +122,7 @@ class MessageDigest(NamedTuple):
 
     role: int
     flags: int
-    tokens: int  # calibrated (TOK-2)
-    rough: int  # characters / 4 (TOK-1)
+    tokens: int  # calibrated (TOK-2); without weights characters / 4 (TOK-1)
     first_block: int
     block_count: int
     response_id: int  # string index of the response's message id, 0 none
@@ -228,3 +219,44 @@ class SurveyFacts(NamedTuple):
     tools: list[tuple[str, int, int, int]]
     files: list[tuple[str, int, int, int]]
     media: tuple[int, int]  # tokens, blocks
+
+
+# Keys of Anthropic's request types (SDK 2.11) and OpenAI's content parts (SDK 2.54), by block type; the digest flags any other.
+_ROWS = """
+text: type text cache_control citations prompt_cache_breakpoint annotations logprobs
+tool_use: type id name input cache_control caller toolset_name
+tool_result: type tool_use_id content is_error cache_control toolset_name
+thinking: type thinking signature
+redacted_thinking: type data
+image: type source cache_control transformations image_url file_id detail prompt_cache_breakpoint
+document: type source cache_control citations context title file file_data file_id file_url filename detail prompt_cache_breakpoint
+server_tool_use: type id name input cache_control caller server_name
+mcp_tool_use: type id name input cache_control caller server_name
+search_result: type source title content citations cache_control
+container_upload: type file_id cache_control
+compaction: type content cache_control encrypted_content signature tool_changes
+fallback: type from to trigger
+tool_addition: type tool cache_control
+tool_removal: type tool cache_control
+"""
+_BLOCK_KEYS = {
+    row.split(":")[0]: frozenset(row.split(":")[1].split()) for row in _ROWS.strip().splitlines()
+}
+SERVER_RESULT_KEYS: Final = frozenset(
+    "type tool_use_id content cache_control caller is_error".split()
+)
+
+# Of a bare message: what requests of any provider carry, what responses carry, and what a view of ours adds.
+MESSAGE_KEYS: Final = frozenset(
+    "role content name tool_calls tool_call_id function_call refusal audio reasoning_content "
+    "reasoning reasoning_details prefix id type model usage stop_reason stop_sequence stop_details "
+    "container context_management diagnostics output_config clear_at phase uuid timestamp "
+    "annotations".split()
+)
+
+
+def known_keys(block_type: str) -> frozenset[str] | None:
+    """Keys of a block type; `None`: an unknown type, of which nothing can be said."""
+    if block_type not in _BLOCK_KEYS and block_type.endswith("_tool_result"):
+        return SERVER_RESULT_KEYS
+    return _BLOCK_KEYS.get(block_type)

@@ -1,6 +1,7 @@
 """The core in plain Python: oracle of the Rust engine, documentation of the algorithms, fallback.
 
-File for file the twin of `rust/core/src`; the same names, arguments and order of statements.
+File for file the twin of `rust/core/src`; the same names, arguments and order of statements. It takes none of the shortcuts that
+`_core.pyi` names.
 """
 
 from __future__ import annotations

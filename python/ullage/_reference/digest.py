@@ -1,4 +1,4 @@
-"""The digest vocabulary, where the twin's other files look for it."""
+"""Flags as plain numbers; sizes of images, what they cost, and where images and documents keep their data."""
 
 from __future__ import annotations
 

@@ -10,17 +10,14 @@ import json
 import os
 import re
 import stat
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ullage._engine.digests import FoldedContext, LineDigest, MessageDigest, MessageFlag
+from ullage._engine.digests import LineDigest, MessageDigest, MessageFlag
 from ullage._engine.transcript_lines import decoded, parse_line, plain, refused, transcript_changed
-from ullage._reference.ledger import Ledger
 from ullage._reference.read import Strings, read_item
-from ullage._reference.survey import Survey
 from ullage.exceptions import InvalidMessage, InvalidTranscript, StoreError
 
 # A JSONL file that other programs write, read again by the line. The twin of `rust/python/src/lines.rs`.
@@ -264,226 +261,6 @@ def _container(line: bytes, at: int) -> int:
     raise _Broken(UNFINISHED)
 
 
-# Which lines of a transcript are in the model's context, where nothing but compactions took something out of it.
-#
-# The twin of `rust/core/src/jsonl/context.rs`.
-
-
-BOUNDARY = "compact_boundary"
-RECORDS = (
-    "microcompact_boundary",
-    "snip_boundary",
-    "content-replacement",
-    "collapse-expand",
-    "collapse-commit",
-    "marble-origami-commit",
-    "collapse-snapshot",
-    "marble-origami-snapshot",
-)
-SPEAKS = ("user", "assistant", "attachment")
-
-GivenMark = tuple[int, str, list[str], bool, list[str], str, str, str]
-"""Line, logical parent, group, whether it needs no summary, kept entries, head and tail of a kept segment, anchor."""
-
-Head = tuple[str, str, str, str, int]
-
-
-class _Mark(NamedTuple):
-    at: int
-    parent: str
-    group: list[str]
-    replaced: bool
-    preserved: list[str]
-    head: str
-    tail: str
-    anchor: str
-
-
-class _Row(NamedTuple):
-    at: int
-    kind: str
-    uuid: str
-    parent: str
-    flags: int
-    mark: _Mark | None
-
-    @property
-    def aside(self) -> bool:
-        return bool(self.flags & (MessageFlag.SIDECHAIN | MessageFlag.SYNTHETIC))
-
-    @property
-    def summary(self) -> bool:
-        return bool(self.flags & MessageFlag.SUMMARY)
-
-    @property
-    def prompt(self) -> bool:
-        typed = self.kind == "user" and bool(self.flags & MessageFlag.USER_INPUT)
-        return typed and not self.aside and not self.summary
-
-
-class _Unknown(Exception):
-    """More than compactions changed the context, or a boundary has no mark."""
-
-
-def fold(heads: Sequence[Head], given_marks: Iterable[GivenMark]) -> FoldedContext | None:
-    """The lines in context; `None` if that takes more than this fold knows."""
-    marks = {mark[0]: _Mark(*mark) for mark in given_marks}
-    try:
-        rows = [_row(at, head, marks) for at, head in enumerate(heads)]
-        return _Fold().run(rows, _left_out(rows))
-    except _Unknown:
-        return None
-
-
-def _row(at: int, head: Head, marks: Mapping[int, _Mark]) -> _Row:
-    kind, subtype, uuid, parent, flags = head
-    bounds = subtype == BOUNDARY
-    # A boundary of another type counts in some places and not in others.
-    if (kind != "system" and bounds) or kind == BOUNDARY or (bounds and at not in marks):
-        raise _Unknown
-    record = subtype if kind == "system" else kind
-    return _Row(
-        at,
-        record if record in RECORDS else kind,
-        uuid,
-        parent,
-        flags,
-        marks.get(at) if bounds else None,
-    )
-
-
-# ---- what never counts -----------------------------------------------------------------------
-
-
-def _left_out(rows: Sequence[_Row]) -> set[int]:
-    out = {row.at for row in rows if row.aside}
-    # A rewind can take back a compaction, so branches come first.
-    tops = _rewound(list(_left(rows, out)))
-    if tops:
-        out |= _below(list(_left(rows, out)), tops)
-    return out | _unfinished(list(_left(rows, out)))
-
-
-def _left(rows: Iterable[_Row], out: set[int]) -> Iterator[_Row]:
-    return (row for row in rows if row.at not in out)
-
-
-def _rewound(rows: Sequence[_Row]) -> list[_Row]:
-    """Prompts of the user that have a later sibling."""
-    linked = {row.parent for row in rows}
-    newest: dict[tuple[str, int], _Row] = {}
-    segments, segment = [], 0
-    for row in rows:
-        segment += row.mark is not None
-        if row.prompt and row.uuid:
-            # Roots are siblings within a segment, but only where entries are linked at all.
-            key = (row.parent, 0 if row.parent else segment)
-            older = newest.get(key)
-            if older is not None and (row.parent or older.uuid in linked):
-                segments.append(older)
-            newest[key] = row
-    return segments
-
-
-def _below(rows: Sequence[_Row], tops: Sequence[_Row]) -> set[int]:
-    children: defaultdict[str, list[_Row]] = defaultdict(list)
-    for row in rows:
-        parent = row.parent or (row.mark.parent if row.mark else "")
-        if parent:
-            children[parent].append(row)
-    stack, below = list(tops), set[int]()
-    while stack:
-        row = stack.pop()
-        if row.at not in below:
-            below.add(row.at)
-            stack.extend(children.pop(row.uuid, ()))
-    return below
-
-
-def _unfinished(rows: Sequence[_Row]) -> set[int]:
-    """Boundaries without a summary, and what was written with them: a crash came between."""
-    uuids = {row.uuid for row in rows if row.uuid}
-    out, partial, summarized = set[int](), set[str](), False
-    for row in reversed(rows):
-        if row.mark is None:
-            summarized = summarized or row.summary
-            continue
-        if not (summarized or row.mark.replaced) or not uuids.issuperset(row.mark.group):
-            out.add(row.at)
-            partial.update(row.mark.group)
-        summarized = False
-    return out | {row.at for row in rows if row.uuid in partial}
-
-
-# ---- the fold --------------------------------------------------------------------------------
-
-
-class _Fold:
-    def __init__(self) -> None:
-        self.context: list[_Row] = []
-        self.newest: _Row | None = None
-        # Kept entries wait until their anchor has been placed, whatever a client wrote before it.
-        self.waiting: list[_Row] = []
-        self.anchor = ""
-        self.anchored = False  # it is still to come
-        self.anchors: dict[str, int] = {}
-        self.missing = 0
-
-    def run(self, rows: Sequence[_Row], out: set[int]) -> FoldedContext:
-        named = {row.mark.anchor for row in rows if row.mark}
-        spoken = (row for row in _left(rows, out) if row.kind in SPEAKS)
-        self.anchors = {row.uuid: row.at for row in spoken if row.uuid and row.uuid in named}
-        for row in _left(rows, out):
-            if row.kind in SPEAKS:
-                self._talk(row)
-            elif row.kind in RECORDS:
-                raise _Unknown
-            elif row.mark is not None:
-                self._boundary(row, row.mark)
-        self._place()
-        return self._finish()
-
-    def _place(self) -> None:
-        self.context += self.waiting
-        self.waiting = []
-
-    def _talk(self, row: _Row) -> None:
-        if self.waiting and not row.summary and not self.anchored:
-            self._place()
-        self.context.append(row)
-        if row.uuid == self.anchor:
-            self._place()
-
-    def _boundary(self, row: _Row, mark: _Mark) -> None:
-        self._place()
-        self.waiting, self.context = self._preserved(mark), []
-        self.newest, self.anchor = row, mark.anchor
-        self.anchored = self.anchors.get(mark.anchor, -1) > row.at
-        if self.anchor == row.uuid:
-            self._place()
-
-    def _preserved(self, mark: _Mark) -> list[_Row]:
-        places = {row.uuid: at for at, row in enumerate(self.context) if row.uuid}
-        if mark.preserved:
-            preserved = [self.context[places[uuid]] for uuid in mark.preserved if uuid in places]
-            self.missing += len(mark.preserved) - len(preserved)
-            return preserved
-        if mark.head in places and mark.tail in places:
-            return self.context[places[mark.head] : places[mark.tail] + 1]
-        self.missing += sum(bool(uuid) and uuid not in places for uuid in (mark.head, mark.tail))
-        return []
-
-    def _finish(self) -> FoldedContext:
-        mark = self.newest.mark if self.newest else None
-        boundary, preserved = (mark.at, set(mark.preserved)) if mark else (0, set[str]())
-        return FoldedContext(
-            [row.at for row in self.context],
-            [place for place, row in enumerate(self.context) if row.kind == "attachment"],
-            [row.at for row in self.context if row.at < boundary or row.uuid in preserved],
-            self.missing,
-        )
-
-
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r"
 LONG_LINE = 512
@@ -566,9 +343,9 @@ class TranscriptIndex:
         """Bytes of the file."""
         return self._size
 
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[tuple[str, str, str, str, int]]:
         """What each line says of itself: type, subtype, uuid, parent, flags of its message."""
-        text, heads = self._strings.get, list[Head]()
+        text, heads = self._strings.get, list[tuple[str, str, str, str, int]]()
         for line in self._lines:
             flags = line.message.flags if line.message else 0
             words = text(line.type), text(line.subtype), text(line.uuid), text(line.parent)
@@ -607,12 +384,6 @@ class TranscriptIndex:
             raise IndexError(f"string {ref} of {len(self._strings)}")
         return self._strings.get(ref)
 
-    def ledger(self, indices: Sequence[int]) -> Ledger:
-        """A ledger of some lines, without those that hold no message or entry."""
-        with_message = [at for at in indices if self.line(at).message is not None]
-        items = (_entry(self.raw(at))[0] for at in with_message)
-        return Ledger(self._weights, [item for item in items if item is not None])
-
     def outline(self, subtype: str) -> tuple[list[int], int | None]:
         """Lines with a subtype, or with this type and none, and the newest response that a model gave."""
         heads = self.heads()
@@ -625,29 +396,8 @@ class TranscriptIndex:
         ]
         return marked, max(spoken, default=None)
 
-    def context(self, stop: int, marks: Sequence[GivenMark]) -> FoldedContext | None:
-        """The lines in context, where nothing but compactions changed it."""
-        return fold(self.heads()[:stop], marks)
-
-    def survey(
-        self,
-        lines: Sequence[int],
-        others: Sequence[tuple[int, list[Mapping[str, Any]]]],
-        unmeasured: Sequence[int],
-    ) -> Survey:
-        """What fills the context of some lines."""
-        instead, stale = dict(others), set(unmeasured)
-        items: list[Mapping[str, Any] | None] = []
-        for place, at in enumerate(lines):
-            line = self.line(at)
-            if place in instead:
-                items += instead[place]
-            elif line.message is None:
-                items.append(None)
-            else:
-                item = _entry(self.raw(at))[0] or {}
-                items.append(_unmeasured(item) if at in stale else item)
-        return Survey.of_lines(self._weights, items)
+    def context(self, *_: object) -> None:
+        """`None`: a replay of the transcript tells, which this and a survey of lines save the Rust engine."""
 
     def __repr__(self) -> str:
         return f"TranscriptIndex({len(self)} lines, {self.size} bytes)"
@@ -660,15 +410,6 @@ def _without_copy(value: dict[str, Any], raw: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         return value
     return value if b'"answers"' in raw else {**value, "toolUseResult": None}
-
-
-def _unmeasured(item: dict[str, Any]) -> dict[str, Any]:
-    """Without the usage, in the message and, for a bare one, in the item."""
-    bare = {key: value for key, value in item.items() if key != "usage"}
-    message = item.get("message")
-    if "role" in item or not isinstance(message, dict):
-        return bare
-    return {**item, "message": {key: message[key] for key in message if key != "usage"}}
 
 
 def _split(data: bytes) -> Iterator[tuple[int, int, int, bool]]:

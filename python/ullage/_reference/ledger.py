@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from threading import RLock
 from typing import Any, NamedTuple, TypeAlias
@@ -19,8 +19,8 @@ from ullage._engine.digests import (
     Role,
 )
 from ullage._reference.digest import plain
-from ullage._reference.read import Strings, Weights, read_item, read_plain
-from ullage._reference.text import stored
+from ullage._reference.read import Strings, read_item
+from ullage._reference.text import Weights, stored
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 
 # Digests of a conversation with what finds them again: sums, positions by id, boundaries.
@@ -334,16 +334,8 @@ class Ledger:
             self._held.append(item)
             return len(self)
 
-    def append_plain(
-        self, item: Item, calls: Mapping[str, Any], answered: Set[str], own: str = ""
-    ) -> tuple[bool, list[str], int, int] | None:
-        message = read_plain(item, own)
-        if message is None or len(set(message.names)) < len(message.names):
-            return None
-        if any((name in calls) == message.answer or name in answered for name in message.names):
-            return None
-        self.append(item)
-        return message
+    def append_plain(self, *_: object) -> None:
+        """`None`: every message takes the second look, which this saves the Rust engine."""
 
     def extend(self, items: Iterable[Item]) -> int:
         new = list(items)
@@ -492,11 +484,10 @@ class Ledger:
 
     def media_indices(self) -> list[int]:
         """User and tool messages with an image or document, also inside a tool result."""
-        held = ((index, self.message(index)) for index in range(len(self)))
         return [
             index
-            for index, message in held
-            if message.flags & MessageFlag.HAS_MEDIA and message.role in (Role.USER, Role.TOOL)
+            for index, message in enumerate(self._digests.messages)
+            if message.flags & F.HAS_MEDIA and message.role in (Role.USER, Role.TOOL)
         ]
 
     # ---- columns
@@ -521,7 +512,8 @@ class Ledger:
         return results
 
     def roles(self, start: int = 0, stop: int | None = None) -> bytes:
-        return bytes(self.message(at).role for at in range(*self._range(start, stop)))
+        start, stop = self._range(start, stop)
+        return bytes(message.role for message in self._digests.messages[start:stop])
 
     def with_kinds(self, *kinds: int) -> list[int]:
         blocks = self._digests.blocks_of

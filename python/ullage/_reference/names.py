@@ -189,11 +189,7 @@ Row = tuple[str, int | None, int, int, int, int, str]
 
 
 class NameTally:
-    """Names with their uses, over many texts; one thread at a time may use it.
-
-    Args:
-        weights: How much one use counts, by author.
-    """
+    """Names with their uses, over many texts."""
 
     def __init__(self, weights: Sequence[int]) -> None:
         if len(weights) > MOST_AUTHORS:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from ullage._reference.text import data_text, stored_text, valid_text, word_list
+from ullage._reference.text import data_text, stored_text, valid_text
 
 SCANNED_LINES: Final = 3000  # the verdict of a build log is among them or at its end
 LINE_CHARS: Final = 200  # of a line that are looked at
@@ -99,72 +99,19 @@ def _newest_lines(text: str) -> Iterator[str]:
             yield line
 
 
-# Lines of a text that may tell a value: short ones with two digits, among them those with a key, a version or a port.
+# Lines of a text that may tell a value.
 #
-# Twin of `rust/core/src/telling.rs`. A filter in front of the patterns of `ullage.facts.tallies`, which decide: what it leaves
-# out, no pattern takes. Most lines of a result have no two digits.
+# In Rust (`telling.rs`) a filter in front of the patterns of `ullage.facts.tallies`, which decide. Here they see every line
+# that is neither too short to tell anything nor data.
 
 
-MIN_CHARS: Final = 4  # fewer characters tell nothing
-MAX_CHARS: Final = 160  # longer lines are data
+MIN_CHARS: Final = 4
+MAX_CHARS: Final = 160
 KEYED: Final = 1
 PORT: Final = 2
 
-_TWO_DIGITS = re.compile(r"[0-9][^0-9]*[0-9]")
-_WIDE = "\x80-\U0010ffff"
-"""These count as letters and as digits: the patterns look closer."""
-_NUMBER = re.compile(
-    rf"[ \t*\"'-]*[A-Za-z{_WIDE}][\w{_WIDE}()/.%\"' \t-]*[:=][ \t]{{0,3}}[-+$]?[0-9{_WIDE}][\w{_WIDE},.;%/ \t]*",
-    re.ASCII,
-)
-"""`rejected: 48213`: words, a separator, a number, and nothing but what belongs to one."""
-_VERSION = re.compile(
-    rf"[ \t]*[\w{_WIDE}@/-]+(?:[ \t][0-9vV{_WIDE}]|(?<=[0-9{_WIDE}])\.[0-9{_WIDE}])", re.ASCII
-)
-"""`uvicorn 0.30.1`, `name@1.2`: a word, and a number with a point at once after it."""
-_POINTED = re.compile(rf"[0-9{_WIDE}]\.[0-9{_WIDE}]")
-_ID = re.compile(
-    rf".*(?:sha[0-9]{{0,3}}|{'|'.join(word_list('id_words'))})[\"']?[ \t]?\Z",
-    re.ASCII | re.IGNORECASE,
-)
-"""One of the words for ids, before the first separator of the line."""
-_SEPARATOR = re.compile(r"[:=#]")
-_OF_AN_ID = re.compile(rf"[ \t]{{0,3}}[\"']?[\w{_WIDE}.:-]", re.ASCII)
-LONGEST_KEY: Final = 12
-"""Characters of the longest of them, with a quote and a blank."""
-_LAST_NUMBER = re.compile(r"[ :=][0-9]{2,5}\b[^0-9]{0,40}\Z", re.ASCII)
-_OF_PORTS = re.compile("|".join(map(re.escape, word_list("port_words"))))
-"""What stands before a port, as far as it is the same with and without a capital."""
-
 
 def telling_lines(text: str) -> list[tuple[str, int]]:
-    """The lines in order, each with `KEYED`, `PORT` or both."""
-    lines = ((line, _reasons(line)) for line in valid_text(stored_text(text)).split("\n"))
-    return [(line, reason) for line, reason in lines if reason]
-
-
-def _reasons(line: str) -> int:
-    if not MIN_CHARS <= len(line) <= MAX_CHARS:
-        return 0
-    ascii_only = line.isascii()
-    if ascii_only and not _TWO_DIGITS.search(line):
-        return 0
-    port = _names_port(line) if ascii_only else _OF_PORTS.search(line) is not None
-    versioned = _VERSION.match(line) and _POINTED.search(line)
-    keyed = versioned or _NUMBER.fullmatch(line) or _has_id(line)
-    return (KEYED if keyed else 0) | (PORT if port else 0)
-
-
-def _has_id(line: str) -> bool:
-    """`build id: 1a2b3c`."""
-    separator = _SEPARATOR.search(line)
-    if separator is None or not _OF_AN_ID.match(line, separator.end()):
-        return False
-    key = line[: separator.start()][-LONGEST_KEY:]
-    return not key.isascii() or _ID.match(key) is not None
-
-
-def _names_port(line: str) -> bool:
-    """`listening on :8080`: the last digits of the line, at its end or nearly, and such a word before them."""
-    number = _LAST_NUMBER.search(line)
-    return number is not None and _OF_PORTS.search(line, 0, number.start() + 1) is not None
+    """The lines in order, each with `KEYED` and `PORT`."""
+    lines = valid_text(stored_text(text)).split("\n")
+    return [(line, KEYED | PORT) for line in lines if MIN_CHARS <= len(line) <= MAX_CHARS]

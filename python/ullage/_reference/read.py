@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
-from typing import Any, Final, NamedTuple, TypeGuard
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeGuard
 
 from ullage._engine.digests import (
+    MESSAGE_KEYS,
+    SERVER_RESULT_KEYS,
     BlockDigest,
     BlockFlag,
     BlockKind,
     MessageDigest,
     MessageFlag,
     Role,
+    known_keys,
 )
-from ullage._reference import text as text_module
 from ullage._reference.digest import document_source, image_tokens, plain, read_image
 from ullage._reference.text import (
     FEATURE_NAMES,
     MAX_DEPTH,
     MAX_INT_BITS,
+    Weights,
     features,
+    rough_tokens,
     stored,
     stored_text,
+    whole_tokens,
 )
 from ullage.exceptions import InvalidMessage
 
@@ -149,7 +155,11 @@ def _check_leaf(value: Any, field: str) -> None:
         raise InvalidMessage("holds a value that JSON does not have", field=field, got=got)
 
 
-_EPOCH: Final = date(1970, 1, 1).toordinal()
+_TIME: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))?",
+    re.ASCII,
+)
+_EPOCH: Final = datetime(1970, 1, 1)
 
 
 def timestamp_ms(value: Any) -> int:
@@ -157,43 +167,22 @@ def timestamp_ms(value: Any) -> int:
 
     A time without a zone counts as UTC.
     """
-    if not isinstance(value, str) or not value.isascii() or not 19 <= len(value) <= 40:
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         return 0
-    if value[4] + value[7] + value[10] + value[13] + value[16] != "--T::":
-        return 0
-    fields = (value[:4], value[5:7], value[8:10], value[11:13], value[14:16], value[17:19])
-    if not all(part.isdigit() for part in fields):
-        return 0
-    year, month, day, hour, minute, second = map(int, fields)
-    tail = _fraction_and_zone(value[19:])
-    if tail is None or year < 1970 or hour > 23 or minute > 59 or second > 59:
+    fraction, sign, hours, minutes = match.groups(default="0")[6:]
+    if int(hours) > 23 or int(minutes) > 59:
         return 0
     try:
-        days = date(year, month, day).toordinal() - _EPOCH
+        year, month, day, hour, minute, second = map(int, match.groups()[:6])
+        local = datetime(year, month, day, hour, minute, second)
     except ValueError:
         return 0
-    millis, offset_minutes = tail
-    minutes = (days * 24 + hour) * 60 + minute - offset_minutes
-    return max(0, minutes * 60_000 + second * 1000 + millis)
-
-
-def _fraction_and_zone(text: str) -> tuple[int, int] | None:
-    """Milliseconds and minutes east of UTC, or `None` if it is neither."""
-    millis = 0
-    if text.startswith("."):
-        digits = text[1:].rstrip("Z").split("+")[0].split("-")[0]
-        if not digits.isdigit() or len(digits) > 9:
-            return None
-        millis, text = int((digits + "00")[:3]), text[1 + len(digits) :]
-    if text in ("", "Z"):
-        return millis, 0
-    if len(text) != 6 or text[0] not in "+-" or text[3] != ":":
-        return None
-    hours, minutes = text[1:3], text[4:6]
-    if not hours.isdigit() or not minutes.isdigit() or int(hours) > 23 or int(minutes) > 59:
-        return None
-    offset = int(hours) * 60 + int(minutes)
-    return millis, offset if text[0] == "+" else -offset
+    if local.year < 1970:
+        return 0
+    zone = timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
+    seconds = (local - _EPOCH - zone) // timedelta(seconds=1)
+    return max(0, seconds * 1000 + int(f"{fraction:0<3}"[:3]))
 
 
 # Length and features of a value's compact JSON, without building it.
@@ -213,7 +202,7 @@ _LONG: Final = re.compile(r"[\x00-\x07\x0b\x0e-\x1f]")
 
 
 class JsonTally:
-    """What a walk over a value collects: features and the length of its compact JSON.
+    """Features of a value, and the length of its compact JSON: `json.dumps(value, ensure_ascii=False, separators=(",", ":"))`.
 
     Models see the members of a tool's input as named parameters, and JSON only inside of those: so what
     is directly inside the outermost container is distinguished from what is deeper.
@@ -221,12 +210,30 @@ class JsonTally:
 
     __slots__ = ("features", "length")
 
-    def __init__(self) -> None:
+    def __init__(self, value: Any) -> None:
         self.features = [0] * len(FEATURE_NAMES)
         self.length = 0
+        self._walk(value, 0)
 
-    def string(self, text: str, depth: int) -> None:
-        """A string, or a key of an object with `depth - 1` containers around it."""
+    def _walk(self, value: Any, depth: int) -> None:
+        """A value that `check_json` takes, with so many containers around it."""
+        if isinstance(value, str):
+            self._string(value, depth)
+        elif is_list(value):
+            self._container(len(value), 2 + max(len(value) - 1, 0), depth)
+            for item in value:
+                self._walk(item, depth + 1)
+        elif isinstance(value, dict):
+            self._container(len(value), 2 + max(2 * len(value) - 1, 0), depth)
+            for key, item in value.items():
+                self._string(key if isinstance(key, str) else _word(key), depth + 1)
+                self._walk(item, depth + 1)
+        else:
+            word = _word(value)
+            self._add(features(word))
+            self.length += len(word)
+
+    def _string(self, text: str, depth: int) -> None:
         escapes = len(_SHORT.findall(text)) + 5 * len(_LONG.findall(text))
         outer = depth <= 1
         self._add(features(text))
@@ -234,20 +241,8 @@ class JsonTally:
         self.features[_STRUCTURE] += 0 if outer else 2
         self.length += len(text) + escapes + 2
 
-    def word(self, ascii_text: str) -> None:
-        """A number as JSON spells it, or `true`, `false`, `null`."""
-        self._add(features(ascii_text))
-        self.length += len(ascii_text)
-
-    def array(self, items: int, depth: int) -> None:
-        """Brackets and commas of an array."""
-        self._container(items, 2 + max(items - 1, 0), depth)
-
-    def object(self, members: int, depth: int) -> None:
-        """Brackets, commas and colons of an object."""
-        self._container(members, 2 + max(2 * members - 1, 0), depth)
-
     def _container(self, members: int, characters: int, depth: int) -> None:
+        """Brackets, commas and colons."""
         if depth == 0:
             self.features[_ARGUMENTS] += members
         else:
@@ -255,52 +250,7 @@ class JsonTally:
         self.length += characters
 
     def _add(self, counts: Iterable[int]) -> None:
-        for at, count in enumerate(counts):
-            self.features[at] += count
-
-
-def json_tally(value: Any) -> JsonTally:
-    """Length and features of a value's compact JSON.
-
-    The text meant is `json.dumps(value, ensure_ascii=False, separators=(",", ":"))`.
-    """
-    tally = JsonTally()
-    _walk(value, tally, 0)
-    return tally
-
-
-def json_features(value: Any) -> tuple[int, ...]:
-    """Features of keys, strings and numbers, and of the JSON around them."""
-    return tuple(json_tally(stored(value)).features)
-
-
-def _walk(value: Any, tally: JsonTally, depth: int) -> None:
-    if isinstance(value, str):
-        tally.string(value, depth)
-        return
-    if (word := _word(value)) is not None:
-        tally.word(word)
-        return
-    if depth >= MAX_DEPTH:
-        raise InvalidMessage(f"nested deeper than {MAX_DEPTH}", got=type(value).__name__)
-    if isinstance(value, list | tuple):
-        tally.array(len(value), depth)
-        for item in value:
-            _walk(item, tally, depth + 1)
-        return
-    if not isinstance(value, dict):
-        raise InvalidMessage("not a JSON value", got=type(value).__name__)
-    tally.object(len(value), depth)
-    for key, item in value.items():
-        tally.string(_key(key), depth + 1)
-        _walk(item, tally, depth + 1)
-
-
-def _key(key: Any) -> str:
-    word = key if isinstance(key, str) else _word(key)
-    if word is None:
-        raise InvalidMessage("not a JSON key", got=type(key).__name__)
-    return word
+        self.features = list(map(operator.add, self.features, counts))
 
 
 def spelled(value: int) -> str:
@@ -315,19 +265,14 @@ def spelled(value: int) -> str:
     return "-" * (value < 0) + "".join(reversed(parts)).lstrip("0")
 
 
-def _word(value: Any) -> str | None:
+def _word(value: Any) -> str:
+    """A number as JSON spells it, or `true`, `false`, `null`."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return _SPELLED.get(float.__repr__(value), float.__repr__(value))
-    if not isinstance(value, int):
-        return None
-    if int.bit_length(value) > MAX_INT_BITS:
-        raise InvalidMessage(
-            f"an integer of more than {MAX_INT_BITS} bits", got=type(value).__name__
-        )
     return spelled(value)
 
 
@@ -338,8 +283,6 @@ _SPELLED: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 #
 # The twin of `rust/core/src/read/meter.rs`.
 
-
-Weights = text_module.Weights
 
 # The C encoder; `check_json` has excluded what it must not see.
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
@@ -368,18 +311,20 @@ class Meter:
 
     def text(self, text: str) -> None:
         self._run += len(text)
-        if self._weights is not None:
-            self._weigh(text_module.features(text))
+        self._weigh(text)
 
     def json(self, value: Any, field: str) -> None:
         """A value as compact JSON."""
         check_json(value, field)
+        if self._weights is not None:
+            tally = JsonTally(value)
+            self._run += tally.length
+            self.micro += self._weights.weigh(tally.features)
+            return
         try:
             self._run += len(_compact(value))
         except ValueError:  # an integer past the interpreter's limit, which can be set low
-            self._run += json_tally(stored(value)).length
-        if self._weights is not None:
-            self._weigh(json_features(value))
+            self._run += JsonTally(value).length
 
     def either(self, value: Any, field: str) -> None:
         """A string as text, nothing for `None`, all else as JSON."""
@@ -399,12 +344,10 @@ class Meter:
     def encrypted(self, data: str) -> None:
         """Encrypted data: weighed by its length where the family says what that tells."""
         self._run += len(data)
-        if self._weights is None:
-            return
-        if self._weights.hidden.per_char:
+        if self._weights is not None and self._weights.hidden.per_char:
             self.micro += self._weights.hidden.weigh(len(data))
         else:
-            self._weigh(text_module.features(data))
+            self._weigh(data)
 
     def image(self, width: int, height: int) -> None:
         self.rough += MEDIA_ROUGH_TOKENS
@@ -417,8 +360,7 @@ class Meter:
         parts = _document_texts(source)
         for part in parts or ():
             self.chars += len(part)
-            if self._weights is not None:
-                self._weigh(text_module.features(part))
+            self._weigh(part)
         if parts is None:
             size = len(source) if isinstance(source, str) else 0
             pages = min(MAX_PAGES, max(1, -(-size // BASE64_CHARS_PER_PAGE)))
@@ -427,21 +369,19 @@ class Meter:
     def end_part(self) -> None:
         """Rounds what was counted since the last part (TOK-1: a result is the sum of its blocks)."""
         self.chars += self._run
-        self.rough += text_module.rough_tokens(self._run)
+        self.rough += rough_tokens(self._run)
         self._run = 0
 
-    def close(self, overhead: int) -> tuple[int, int, int]:
-        """Calibrated tokens, rough tokens, characters; `overhead` in 1/4096 token."""
+    def close(self, overhead: int) -> tuple[int, int]:
+        """Tokens, calibrated where there are weights, and characters; `overhead` in 1/4096 token."""
         self.end_part()
-        rough = saturate(self.rough)
         if self._weights is None:
-            return rough, rough, saturate(self.chars)
-        tokens = self.whole + text_module.whole_tokens(self.micro + overhead)
-        return saturate(tokens), rough, saturate(self.chars)
+            return saturate(self.rough), saturate(self.chars)
+        return saturate(self.whole + whole_tokens(self.micro + overhead)), saturate(self.chars)
 
-    def _weigh(self, features: tuple[int, ...]) -> None:
+    def _weigh(self, text: str) -> None:
         if self._weights is not None:
-            self.micro += self._weights.weigh(features)
+            self.micro += self._weights.weigh(features(text))
 
 
 def _document_texts(source: Any) -> list[str] | None:
@@ -468,7 +408,7 @@ COMPACTED_START: Final = "[Compacted:"
 OFFLOADED_START: Final = "<persisted-output>"
 
 _ID = re.compile(r"[A-Za-z0-9_-]+\Z")
-BLOCK_FLAGS = plain(BlockFlag)
+B = plain(BlockFlag)
 K = BlockKind
 
 _TYPES: Final = {
@@ -488,26 +428,10 @@ _TYPES: Final = {
 }
 _KINDS: Final = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 
-# Of Anthropic's request types (SDK 2.11) and OpenAI's content parts (SDK 2.54).
-_KEYS: Final = {
-    K.TEXT: "type text cache_control citations prompt_cache_breakpoint annotations logprobs",
-    K.TOOL_USE: "type id name input cache_control caller toolset_name",
-    K.TOOL_RESULT: "type tool_use_id content is_error cache_control toolset_name",
-    K.THINKING: "type thinking signature",
-    K.REDACTED_THINKING: "type data",
-    K.IMAGE: "type source cache_control transformations image_url file_id detail "
-    "prompt_cache_breakpoint",
-    K.DOCUMENT: "type source cache_control citations context title file file_data file_id "
-    "file_url filename detail prompt_cache_breakpoint",
-    K.SERVER_TOOL_USE: "type id name input cache_control caller server_name",
-    K.SERVER_TOOL_RESULT: "type tool_use_id content cache_control caller is_error",
-    K.SEARCH_RESULT: "type source title content citations cache_control",
-    K.CONTAINER_UPLOAD: "type file_id cache_control",
-    K.COMPACTION: "type content cache_control encrypted_content signature tool_changes",
-    K.FALLBACK: "type from to trigger",
-    K.TOOL_CHANGE: "type tool cache_control",
+_KEYS_OF: Final = {
+    kind: known_keys(names.split()[0]) or frozenset() for kind, names in _TYPES.items()
 }
-_KEYS_OF: Final = {kind: frozenset(keys.split()) for kind, keys in _KEYS.items()}
+_KEYS_OF[K.SERVER_TOOL_RESULT] = SERVER_RESULT_KEYS
 
 # Another API's word for the same kind shows in the digest's name.
 _OWN_TYPES: Final = {K.TEXT: "text", K.IMAGE: "image", K.DOCUMENT: "document"}
@@ -517,7 +441,6 @@ _OF_SERVER: Final = ("mcp_tool_reference", "mcp_toolset_reference")
 
 # A tool_result may also hold these; they are counted as their JSON.
 _NESTED_OTHER: Final = frozenset({"tool_reference", "browser_state"})
-_OPAQUE_KEYS: Final = frozenset({"encrypted_content", "encrypted_index", "encrypted_stdout"})
 
 
 def kind_of(block_type: str) -> BlockKind:
@@ -540,11 +463,11 @@ class Draft:
 
     def set_id(self, value: Any) -> None:
         if not isinstance(value, str):
-            self.flags |= BLOCK_FLAGS.MISSING_ID
+            self.flags |= B.MISSING_ID
             return
         self.id = self.strings.intern(value)
         if not _ID.match(value):
-            self.flags |= BLOCK_FLAGS.BAD_ID
+            self.flags |= B.BAD_ID
 
     def set_name(self, value: Any, prefix: str = "") -> None:
         if isinstance(value, str):
@@ -556,25 +479,21 @@ class Draft:
         if isinstance(value, str):
             self.flags |= text_flags(value)
         else:
-            self.flags |= BLOCK_FLAGS.EMPTY_TEXT
+            self.flags |= B.EMPTY_TEXT
 
     def finish(self, weights: Weights | None) -> BlockDigest:
         overhead = 0 if weights is None else weights.blocks[self.kind]
-        tokens, rough, chars = self.meter.close(overhead)
+        tokens, chars = self.meter.close(overhead)
         kind, flags = int(self.kind), int(self.flags)
-        return BlockDigest(kind, flags, tokens, rough, chars, self.id, self.name, self.aux)
+        return BlockDigest(kind, flags, tokens, chars, self.id, self.name, self.aux)
 
 
 def text_flags(text: str) -> int:
     if not text:
-        return BLOCK_FLAGS.EMPTY_TEXT
+        return B.EMPTY_TEXT
     if not text[-1].isspace():
         return 0
-    return (
-        BLOCK_FLAGS.BLANK_TEXT | BLOCK_FLAGS.TRAILING_SPACE
-        if text.isspace()
-        else BLOCK_FLAGS.TRAILING_SPACE
-    )
+    return B.BLANK_TEXT | B.TRAILING_SPACE if text.isspace() else B.TRAILING_SPACE
 
 
 def read_block(block: Any, field: str, weights: Weights | None, strings: Strings) -> BlockDigest:
@@ -582,7 +501,7 @@ def read_block(block: Any, field: str, weights: Weights | None, strings: Strings
     block_type = block.get("type") if isinstance(block, dict) else None
     if not isinstance(block_type, str):
         draft = Draft(K.UNKNOWN, field, weights, strings)
-        draft.flags |= BLOCK_FLAGS.NOT_A_BLOCK
+        draft.flags |= B.NOT_A_BLOCK
         draft.meter.json(block, field)
         return draft.finish(weights)
     draft = Draft(kind_of(block_type), field, weights, strings)
@@ -596,11 +515,9 @@ def read_block(block: Any, field: str, weights: Weights | None, strings: Strings
 def _common_flags(block: dict[str, Any], kind: BlockKind, block_type: str) -> int:
     flags = cache_flags(block.get("cache_control"))
     if kind in _KEYS_OF and not block.keys() <= _KEYS_OF[kind]:
-        flags |= BLOCK_FLAGS.UNKNOWN_KEYS
+        flags |= B.UNKNOWN_KEYS
     if block_type == "cache_edits" or "cache_reference" in block:
-        flags |= BLOCK_FLAGS.CACHE_EDIT
-    if block.get("caller") is not None:
-        flags |= BLOCK_FLAGS.HAS_CALLER
+        flags |= B.CACHE_EDIT
     return flags
 
 
@@ -608,20 +525,20 @@ def cache_flags(control: Any) -> int:
     if control is None:
         return 0
     if not isinstance(control, dict) or not control.keys() <= {"type", "ttl"}:
-        return BLOCK_FLAGS.CACHE_BAD
+        return B.CACHE_BAD
     if control.get("type") != "ephemeral":
-        return BLOCK_FLAGS.CACHE_BAD
+        return B.CACHE_BAD
     ttl = control.get("ttl", "5m")
     if not isinstance(ttl, str):
-        return BLOCK_FLAGS.CACHE_BAD
-    return {"5m": BLOCK_FLAGS.CACHE_5M, "1h": BLOCK_FLAGS.CACHE_1H}.get(ttl, BLOCK_FLAGS.CACHE_BAD)
+        return B.CACHE_BAD
+    return {"5m": B.CACHE_5M, "1h": B.CACHE_1H}.get(ttl, B.CACHE_BAD)
 
 
 def _read_text(draft: Draft, block: dict[str, Any], _type: str) -> None:
     draft.count_text(block.get("text"), "text")
     citations = block.get("citations")
     if is_list(citations) and citations:
-        draft.flags |= BLOCK_FLAGS.HAS_CITATIONS | _opaque(citations)
+        draft.flags |= B.HAS_CITATIONS
 
 
 def _read_tool_use(draft: Draft, block: dict[str, Any], _type: str) -> None:
@@ -629,7 +546,7 @@ def _read_tool_use(draft: Draft, block: dict[str, Any], _type: str) -> None:
     draft.set_name(block.get("name"))
     draft.meter.either(block.get("name"), f"{draft.field}.name")
     if not isinstance(block.get("input"), dict):
-        draft.flags |= BLOCK_FLAGS.INPUT_NOT_OBJECT
+        draft.flags |= B.INPUT_NOT_OBJECT
     if "input" in block:
         draft.meter.json(block["input"], f"{draft.field}.input")
 
@@ -638,7 +555,7 @@ def _read_server_tool_use(draft: Draft, block: dict[str, Any], block_type: str) 
     draft.set_id(block.get("id"))
     draft.set_name(block.get("name"), "mcp:" if block_type == "mcp_tool_use" else "")
     if not isinstance(block.get("input"), dict):
-        draft.flags |= BLOCK_FLAGS.INPUT_NOT_OBJECT
+        draft.flags |= B.INPUT_NOT_OBJECT
     draft.meter.json(block, draft.field)
 
 
@@ -646,15 +563,14 @@ def _read_server_tool_result(draft: Draft, block: dict[str, Any], block_type: st
     draft.set_id(block.get("tool_use_id"))
     draft.set_name(block_type)
     if block.get("is_error") is True:
-        draft.flags |= BLOCK_FLAGS.IS_ERROR
-    draft.flags |= _opaque(block.get("content"))
+        draft.flags |= B.IS_ERROR
     draft.meter.json(block, draft.field)
 
 
 def _read_tool_result(draft: Draft, block: dict[str, Any], _type: str) -> None:
     draft.set_id(block.get("tool_use_id"))
     if block.get("is_error") is True:
-        draft.flags |= BLOCK_FLAGS.IS_ERROR
+        draft.flags |= B.IS_ERROR
     read_result_content(draft, block.get("content"), f"{draft.field}.content")
 
 
@@ -662,67 +578,57 @@ def read_result_content(draft: Draft, content: Any, field: str) -> None:
     """The content of a tool result: text, or a list of blocks."""
     if not is_list(content):
         if content is not None and not isinstance(content, str):
-            draft.flags |= BLOCK_FLAGS.BAD_NESTED
+            draft.flags |= B.BAD_NESTED
         draft.meter.either(content, field)
         draft.flags |= result_flags(content)
         return
-    blank = True
     for index, item in enumerate(content):
-        blank &= _read_nested(draft, item, f"{field}[{index}]")
+        _read_nested(draft, item, f"{field}[{index}]")
         draft.meter.end_part()
-    if blank:
-        draft.flags |= BLOCK_FLAGS.EMPTY_RESULT
-    if len(content) == 1 and _nested_type(content[0]) in _TEXT_TYPES:
-        draft.flags |= result_flags(content[0].get("text")) & (
-            BLOCK_FLAGS.CLEARED | BLOCK_FLAGS.OFFLOADED
-        )
+    if len(content) == 1 and _type_in(content[0]) in _TEXT_TYPES:
+        draft.flags |= result_flags(content[0].get("text"))
 
 
 def result_flags(content: Any) -> int:
     """What a tool result's whole text says of it."""
-    if content is None:
-        return BLOCK_FLAGS.EMPTY_RESULT
     if not isinstance(content, str):
         return 0
-    if not content or content.isspace():
-        return BLOCK_FLAGS.EMPTY_RESULT
     if content == CLEARED_TEXT or content.startswith(COMPACTED_START):
-        return BLOCK_FLAGS.CLEARED
-    return BLOCK_FLAGS.OFFLOADED if content.startswith(OFFLOADED_START) else 0
+        return B.CLEARED
+    return B.OFFLOADED if content.startswith(OFFLOADED_START) else 0
 
 
 _TEXT_TYPES: Final = frozenset(name for name, kind in _KINDS.items() if kind is K.TEXT)
 
 
-def _nested_type(item: Any) -> str:
+def _type_in(item: Any) -> str:
     kind = item.get("type") if isinstance(item, dict) else None
     return kind if isinstance(kind, str) else ""
 
 
-def _read_nested(draft: Draft, item: Any, field: str) -> bool:
-    """Counts a block inside a result; whether it is a text that says nothing."""
-    nested_type = _nested_type(item)
+def _read_nested(draft: Draft, item: Any, field: str) -> None:
+    """Counts a block inside a result."""
+    nested_type = _type_in(item)
     kind = kind_of(nested_type)
     if isinstance(item, dict):
         _count_marker(draft, cache_flags(item.get("cache_control")))
         if kind in _NESTED_KINDS and not item.keys() <= _KEYS_OF[kind]:
-            draft.flags |= BLOCK_FLAGS.UNKNOWN_KEYS
+            draft.flags |= B.UNKNOWN_KEYS
     if kind is K.TEXT:
-        return _read_nested_text(draft, item, field)
-    if kind is K.IMAGE:
-        draft.flags |= BLOCK_FLAGS.NESTED_MEDIA
+        _read_nested_text(draft, item, field)
+    elif kind is K.IMAGE:
+        draft.flags |= B.NESTED_MEDIA
         draft.aux += draft.aux & 0xFFFF < 0xFFFF
         read_image(item, draft)
     elif kind is K.DOCUMENT:
-        draft.flags |= BLOCK_FLAGS.NESTED_MEDIA
+        draft.flags |= B.NESTED_MEDIA
         draft.meter.document(document_source(item))
     else:
         if kind is K.SEARCH_RESULT:
             draft.flags |= search_flags(item)
         elif nested_type not in _NESTED_OTHER:
-            draft.flags |= BLOCK_FLAGS.BAD_NESTED
+            draft.flags |= B.BAD_NESTED
         draft.meter.json(item, field)
-    return False
 
 
 _NESTED_KINDS: Final = frozenset({K.TEXT, K.IMAGE, K.DOCUMENT, K.SEARCH_RESULT})
@@ -732,20 +638,19 @@ def _count_marker(draft: Draft, flags: int) -> None:
     """Counts a cache marker inside a result in `aux`, up to 255 of each TTL."""
     if not flags:
         return
-    draft.flags |= BLOCK_FLAGS.NESTED_CACHE | flags & BLOCK_FLAGS.CACHE_BAD
-    shift = 24 if flags & BLOCK_FLAGS.CACHE_1H else 16
-    if not flags & BLOCK_FLAGS.CACHE_BAD and draft.aux >> shift & 0xFF < 0xFF:
+    draft.flags |= B.NESTED_CACHE | flags & B.CACHE_BAD
+    shift = 24 if flags & B.CACHE_1H else 16
+    if not flags & B.CACHE_BAD and draft.aux >> shift & 0xFF < 0xFF:
         draft.aux += 1 << shift
 
 
-def _read_nested_text(draft: Draft, item: dict[str, Any], field: str) -> bool:
+def _read_nested_text(draft: Draft, item: dict[str, Any], field: str) -> None:
     text, citations = item.get("text"), item.get("citations")
     draft.meter.either(text, f"{field}.text")
     if is_list(citations) and citations:
-        draft.flags |= BLOCK_FLAGS.HAS_CITATIONS
+        draft.flags |= B.HAS_CITATIONS
     blank = not isinstance(text, str) or not text or text.isspace()
-    draft.flags |= BLOCK_FLAGS.NESTED_BLANK if blank else 0
-    return blank
+    draft.flags |= B.NESTED_BLANK if blank else 0
 
 
 def _read_thinking(draft: Draft, block: dict[str, Any], _type: str) -> None:
@@ -753,7 +658,7 @@ def _read_thinking(draft: Draft, block: dict[str, Any], _type: str) -> None:
     signature = block.get("signature")
     if isinstance(signature, str):
         if signature:
-            draft.flags |= BLOCK_FLAGS.HAS_SIGNATURE
+            draft.flags |= B.HAS_SIGNATURE
         draft.meter.hidden(len(signature))
 
 
@@ -761,7 +666,7 @@ def _read_redacted(draft: Draft, block: dict[str, Any], _type: str) -> None:
     data = block.get("data")
     if isinstance(data, str):
         if data:
-            draft.flags |= BLOCK_FLAGS.HAS_SIGNATURE
+            draft.flags |= B.HAS_SIGNATURE
         draft.meter.encrypted(data)
     else:
         draft.meter.either(data, f"{draft.field}.data")
@@ -774,7 +679,7 @@ def _read_image(draft: Draft, block: dict[str, Any], _type: str) -> None:
 
 def _read_document(draft: Draft, block: dict[str, Any], _type: str) -> None:
     if _enabled(block):
-        draft.flags |= BLOCK_FLAGS.CITATIONS_ON
+        draft.flags |= B.CITATIONS_ON
     draft.meter.document(document_source(block))
 
 
@@ -785,15 +690,15 @@ def _read_search_result(draft: Draft, block: dict[str, Any], _type: str) -> None
 
 def search_flags(block: dict[str, Any]) -> int:
     """Of a search result: citations switched on or off, those in its texts, texts that say nothing."""
-    flags = BLOCK_FLAGS.CITATIONS_ON if _enabled(block) else BLOCK_FLAGS.CITATIONS_OFF
+    flags = B.CITATIONS_ON if _enabled(block) else B.CITATIONS_OFF
     content = block.get("content")
     for item in content if is_list(content) else []:
         citations = item.get("citations") if isinstance(item, dict) else None
         if is_list(citations) and citations:
-            flags |= BLOCK_FLAGS.HAS_CITATIONS
+            flags |= B.HAS_CITATIONS
         text = item.get("text") if isinstance(item, dict) else None
         if isinstance(text, str) and (not text or text.isspace()):
-            flags |= BLOCK_FLAGS.NESTED_BLANK
+            flags |= B.NESTED_BLANK
     return flags
 
 
@@ -805,19 +710,12 @@ def _enabled(block: dict[str, Any]) -> bool:
 def _read_compaction(draft: Draft, block: dict[str, Any], _type: str) -> None:
     content = block.get("content")
     if content is None:
-        draft.flags |= BLOCK_FLAGS.NULL_CONTENT
+        draft.flags |= B.NULL_CONTENT
     elif isinstance(content, str):
-        draft.flags |= text_flags(content) & BLOCK_FLAGS.EMPTY_TEXT
+        draft.flags |= text_flags(content) & B.EMPTY_TEXT
     if isinstance(block.get("signature"), str):
-        draft.flags |= BLOCK_FLAGS.HAS_SIGNATURE
-    if block.get("encrypted_content") is not None:
-        draft.flags |= BLOCK_FLAGS.OPAQUE
+        draft.flags |= B.HAS_SIGNATURE
     draft.meter.json(block, draft.field)
-
-
-def _type_of(value: Any) -> Any:
-    kind = value.get("type") if isinstance(value, dict) else None
-    return kind if isinstance(kind, str) else None
 
 
 def _read_tool_change(draft: Draft, block: dict[str, Any], block_type: str) -> None:
@@ -829,7 +727,7 @@ def _read_tool_change(draft: Draft, block: dict[str, Any], block_type: str) -> N
     draft.set_name(next((name for name in names if isinstance(name, str)), None))
     defines = body is not tool or (isinstance(tool, dict) and "input_schema" in tool)
     draft.aux = 2 if block_type != "tool_addition" else 3 if defines else 1
-    if _type_of(tool) in _OF_SERVER or _type_of(definition) == "mcp_toolset":
+    if _type_in(tool) in _OF_SERVER or _type_in(definition) == "mcp_toolset":
         draft.aux = 4
     draft.meter.json(block, draft.field)
 
@@ -837,17 +735,7 @@ def _read_tool_change(draft: Draft, block: dict[str, Any], block_type: str) -> N
 def _read_other(draft: Draft, block: dict[str, Any], block_type: str) -> None:
     if draft.kind is K.UNKNOWN:
         draft.set_name(block_type)
-        if block.get("encrypted_content") is not None:
-            draft.flags |= BLOCK_FLAGS.OPAQUE
     draft.meter.json(block, draft.field)
-
-
-def _opaque(value: Any) -> int:
-    """`OPAQUE` if an object, or one in a list, has a key of encrypted data."""
-    for item in value if is_list(value) else (value,):
-        if isinstance(item, dict) and not _OPAQUE_KEYS.isdisjoint(item.keys()):
-            return BLOCK_FLAGS.OPAQUE
-    return 0
 
 
 _READERS: Final = {
@@ -866,7 +754,6 @@ _READERS: Final = {
 }
 
 F = plain(MessageFlag)
-B = plain(BlockFlag)
 _ROLES: Final = {
     "user": Role.USER,
     "assistant": Role.ASSISTANT,
@@ -876,13 +763,6 @@ _ROLES: Final = {
     "function": Role.TOOL,
 }
 
-# What requests of any provider carry, what responses carry, and what a view of ours adds.
-_KNOWN_KEYS: Final = frozenset(
-    "role content name tool_calls tool_call_id function_call refusal audio reasoning_content "
-    "reasoning reasoning_details prefix id type model usage stop_reason stop_sequence stop_details "
-    "container context_management diagnostics output_config clear_at phase uuid timestamp "
-    "annotations".split()
-)
 _SPEAKERS: Final = frozenset({"user", "assistant"})
 _USAGE_KEYS: Final = (
     "input_tokens",
@@ -890,13 +770,6 @@ _USAGE_KEYS: Final = (
     "cache_read_input_tokens",
     "output_tokens",
 )
-
-
-class _Parts(NamedTuple):
-    """A message's blocks and flags while its digest is being put together."""
-
-    blocks: list[BlockDigest]
-    flags: int
 
 
 def read_item(
@@ -925,11 +798,11 @@ def _read_metadata(entry: dict[str, Any], strings: Strings) -> MessageDigest:
     if entry_type in _SPEAKERS:
         got = shown(entry["message"]) if "message" in entry else "nothing"
         raise InvalidMessage("must be an object", field="message", got=got)
-    flags = F.ENTRY | _envelope_flags(entry)
+    flags = _envelope_flags(entry)
     if entry_type == "system" and entry.get("subtype") == "compact_boundary":
         flags |= F.BOUNDARY
     uuid, time = _intern(entry.get("uuid"), strings), timestamp_ms(entry.get("timestamp"))
-    return MessageDigest(int(Role.NONE), int(flags), 0, 0, 0, 0, 0, uuid, 0, time)
+    return MessageDigest(int(Role.NONE), int(flags), 0, 0, 0, 0, uuid, 0, time)
 
 
 def _read_message(
@@ -943,26 +816,20 @@ def _read_message(
     uuid = _intern(item.get("uuid"), strings)
     response_id = _intern(message.get("id"), strings) if role is Role.ASSISTANT else 0
     flags = _envelope_flags(item) | _message_flags(message, role)
-    if prefix:
-        flags |= F.ENTRY
-    elif not item.keys() <= _KNOWN_KEYS:
+    if not prefix and not item.keys() <= MESSAGE_KEYS:
         flags |= F.UNKNOWN_KEYS
     if item.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
         flags |= F.SYNTHETIC
-    blocks, more = _read_content(message, role, prefix, weights, strings)
-    flags |= more | _block_facts(blocks)
+    blocks = _read_content(message, role, prefix, weights, strings)
+    flags |= _content_flags(message.get("content")) | _block_facts(blocks)
     flags |= _user_input(role, flags, blocks)
     usage = 0 if role is not Role.ASSISTANT or flags & F.SYNTHETIC else usage_total(message)
     if usage:
         flags |= F.HAS_USAGE
-    tokens, rough = _own_tokens(message, role, prefix, weights)
-    tokens += sum(block.tokens for block in blocks)
-    rough += sum(block.rough for block in blocks)
+    tokens = _own_tokens(message, role, prefix, weights) + sum(block.tokens for block in blocks)
     time = timestamp_ms(item.get("timestamp"))
-    digest = MessageDigest(
-        int(role), int(flags), saturate(tokens), saturate(rough), 0, len(blocks),
-        response_id, uuid, usage, time,
-    )  # fmt: skip
+    counts = saturate(tokens), 0, len(blocks)
+    digest = MessageDigest(int(role), int(flags), *counts, response_id, uuid, usage, time)
     return digest, blocks
 
 
@@ -992,7 +859,6 @@ def _message_flags(message: dict[str, Any], role: Role) -> int:
     flags = 0
     if role is Role.SYSTEM:
         flags |= F.OUTPUT_CONFIG if message.get("output_config") is not None else 0
-        flags |= F.CLEAR_AT if message.get("clear_at") is not None else 0
     calls = message.get("tool_calls")
     if calls is not None or role is Role.TOOL or message["role"] == "developer":
         flags |= F.OPENAI_CHAT
@@ -1007,11 +873,10 @@ def _message_flags(message: dict[str, Any], role: Role) -> int:
 
 def _read_content(
     message: dict[str, Any], role: Role, prefix: str, weights: Weights | None, strings: Strings
-) -> _Parts:
+) -> list[BlockDigest]:
     content = message.get("content")
-    flags = _content_flags(content)
     if role is Role.TOOL:
-        return _Parts([_read_tool_message(message, prefix, weights, strings)], flags)
+        return [_read_tool_message(message, prefix, weights, strings)]
     blocks: list[BlockDigest] = []
     if isinstance(content, str):
         parts = [{"type": "text", "text": content}] if content else []
@@ -1022,7 +887,7 @@ def _read_content(
     calls = message.get("tool_calls")
     for index, call in enumerate(calls if is_list(calls) else []):
         blocks.append(_read_call(call, f"{prefix}tool_calls[{index}]", weights, strings))
-    return _Parts(blocks, flags)
+    return blocks
 
 
 def _content_flags(content: Any) -> int:
@@ -1089,9 +954,7 @@ def _user_input(role: Role, flags: int, blocks: list[BlockDigest]) -> int:
     return F.USER_INPUT if theirs else 0
 
 
-def _own_tokens(
-    message: dict[str, Any], role: Role, prefix: str, weights: Weights | None
-) -> tuple[int, int]:
+def _own_tokens(message: dict[str, Any], role: Role, prefix: str, weights: Weights | None) -> int:
     """What the message costs in addition to its blocks: its role, and fields that hold text."""
     meter = Meter(weights)
     for key in ("reasoning_content", "refusal"):
@@ -1099,8 +962,7 @@ def _own_tokens(
             meter.text(message[key])
     if message.get("function_call") is not None:
         meter.json(message["function_call"], f"{prefix}function_call")
-    tokens, rough, _ = meter.close(0 if weights is None else weights.messages[role])
-    return tokens, rough
+    return meter.close(0 if weights is None else weights.messages[role])[0]
 
 
 def usage_total(message: dict[str, Any]) -> int:
@@ -1135,163 +997,9 @@ def _count(value: Any) -> int:
     return saturate(max(0, value))
 
 
-# Messages that need no second look: text, calls with ids of their own, results of open calls.
-#
-# Most messages of an agent are like that. What is not recognised here is not wrong: it takes the longer way. The twin of
-# `rust/core/src/read/plain.rs`.
-
-
-_PLAIN_KEYS: Final = frozenset(
-    ("role", "content", "id", "type", "model", "usage", "stop_reason", "stop_sequence")
-)
-_WORDS: Final = frozenset(("type", "text", "cache_control"))
-_CALL: Final = frozenset(("type", "id", "name", "input", "cache_control"))
-_RESULT: Final = frozenset(("type", "tool_use_id", "content", "is_error", "cache_control"))
-_THOUGHT: Final = frozenset(("type", "thinking", "signature"))
-_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}").fullmatch
-_MARKERS: Final = ("[Old tool result content cleared]", "[Compacted:", "<persisted-output>")
-
-
-class Plain(NamedTuple):
-    """What is known of a plain message.
-
-    Attributes:
-        answer: Whether the model said it; else the user, or the host on their behalf.
-        names: Ids of its calls, or of the calls that its results answer.
-        longest: Characters of its longest result.
-        chars: Characters of all its results.
-    """
-
-    answer: bool
-    names: list[str]
-    longest: int = 0
-    chars: int = 0
-
-
-def read_plain(message: Any, own: str = "") -> Plain | None:
-    """Reads a message in Anthropic's form; `None`: it takes a closer look.
-
-    Args:
-        message: Anything.
-        own: The provider's form, whose own data may travel with a message and its blocks; empty: Anthropic's.
-    """
-    if type(message) is not dict or not _carries(message, _PLAIN_KEYS, own):
-        return None
-    role, content = message.get("role"), message.get("content")
-    if type(role) is not str or role not in ("user", "assistant"):
-        return None
-    if "type" in message and message["type"] != "message":
-        return None
-    if _is_text(content):
-        return Plain(role == "assistant", [])
-    if type(content) is not list or not content:
-        return None
-    return _answer(content, own) if role == "assistant" else _input(content, own)
-
-
-def _answer(content: list[Any], own: str) -> Plain | None:
-    names: list[str] = []
-    for block in content:
-        if type(block) is not dict:
-            return None
-        kind = block.get("type")
-        if kind == "tool_use":
-            if not _is_call(block, own):
-                return None
-            names.append(block["id"])
-        elif kind == "text":
-            if not _is_words(block, own):
-                return None
-        elif not _is_thought(block, own):
-            return None
-    return Plain(True, names)
-
-
-def _input(content: list[Any], own: str) -> Plain | None:
-    names: list[str] = []
-    longest = total = 0
-    for block in content:
-        if type(block) is not dict:
-            return None
-        if block.get("type") == "tool_result":
-            chars = _result_chars(block, own)
-            if not chars:
-                return None
-            names.append(block["tool_use_id"])
-            longest, total = max(longest, chars), total + chars
-        elif block.get("type") != "text" or not _is_words(block, own):
-            return None
-    return Plain(False, names, longest, total)
-
-
-def _carries(value: dict[str, Any], keys: frozenset[str], own: str) -> bool:
-    """Whether it has keys that are known, and besides them only what the provider's own form attached."""
-    if keys.issuperset(value):
-        return True
-    return bool(own) and _has_own(value, own) and len(value.keys() - keys) == 1
-
-
-def _has_own(value: dict[str, Any], own: str) -> bool:
-    foreign = value.get("foreign")
-    return bool(own) and type(foreign) is dict and foreign.keys() == {own}
-
-
-def _is_words(block: dict[str, Any], own: str) -> bool:
-    return _is_text(block.get("text")) and _carries(block, _WORDS, own)
-
-
-def _is_thought(block: dict[str, Any], own: str) -> bool:
-    """Whether a block is thinking as Anthropic's API gives it, or as another form's reader does."""
-    if block.get("type") == "redacted_thinking":
-        return len(block) == 2 and _is_text(block.get("data"))
-    if block.get("type") != "thinking" or type(block.get("thinking")) is not str:
-        return False
-    signed = _is_text(block.get("signature")) or "foreign" in block
-    return signed and _carries(block, _THOUGHT, own)
-
-
-def _is_call(block: dict[str, Any], own: str) -> bool:
-    name = block.get("id")
-    if type(name) is not str or not _PLAIN_ID(name):
-        return False
-    if type(block.get("name")) is not str or type(block.get("input")) is not dict:
-        return False
-    return _carries(block, _CALL, own)
-
-
-def _result_chars(block: dict[str, Any], own: str) -> int:
-    """At least the characters of a result; 0: it takes a closer look."""
-    if type(block.get("tool_use_id")) is not str or not _carries(block, _RESULT, own):
-        return 0
-    content = block.get("content")
-    if type(content) is not list:
-        return _own_chars(content)
-    total = 0
-    for part in content:
-        if type(part) is not dict or part.get("type") != "text":
-            return 0
-        if len(part) != 2 and not (len(part) == 3 and _has_own(part, own)):
-            return 0
-        chars = _own_chars(part.get("text"))
-        if not chars:
-            return 0
-        total += chars + 2
-    return total
-
-
-def _own_chars(text: Any) -> int:
-    """Characters of a text; 0: it is none, or empty, or stands for a result that was removed."""
-    return len(text) if _is_text(text) and not text.startswith(_MARKERS) else 0
-
-
-def _is_text(value: Any) -> TypeGuard[str]:
-    return type(value) is str and bool(value)
-
-
 # Which messages hold media (MED-1). The twin of `rust/core/src/media.rs`.
 
 
-_MEDIA_MEDIA = frozenset({BlockKind.IMAGE, BlockKind.DOCUMENT})
 _MEDIA_ROLES = frozenset({"user", "tool", "function"})
 
 
@@ -1323,7 +1031,7 @@ def _is_media(block: Any, *, nested: bool) -> bool:
     block_type = block.get("type") if isinstance(block, dict) else None
     if not isinstance(block_type, str):
         return False
-    if kind_of(block_type) in _MEDIA_MEDIA:
+    if kind_of(block_type) in _MEDIA:
         return True
     return (
         not nested

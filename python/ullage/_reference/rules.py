@@ -1,7 +1,7 @@
-"""The verifier: what a provider would refuse, over digests.
+"""The verifier: what a provider would refuse, over digests. Rules are named in `ullage.validate`.
 
-`Verifier` reads each message once. It keeps its small state every few messages, so that after an
-edit only what comes after the edit is read again. Rules are named in `ullage.validate`.
+It reads each message once, and keeps its small state every few messages, so that after an edit only what comes after the edit is
+read again.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from ullage._engine.digests import (
     Role,
     Violation,
 )
+from ullage._reference.digest import plain
 from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:
     from ullage._reference.ledger import Ledger
+
+B, M = plain(BlockFlag), plain(MessageFlag)
 
 # What the rules must know and the messages do not say: the model's limits, the request's other parts.
 
@@ -39,7 +42,7 @@ class Facts:
         manual_thinking: The request has `thinking.type: "enabled"`.
         image_limit: Images per request.
         image_mb: Base64 size of one image in MiB: 10, or 5 on Bedrock and Google.
-        page_limit: PDF pages per request.
+        page_limit: PDF pages per request, which `ullage.legality` counts: a digest never decodes data.
         pdfs_count: PDFs count as images for the stricter side limit (Bedrock and Google).
         window: Context window in tokens; 0: unknown, not checked.
         max_output: The model's largest `max_tokens`; 0: unknown.
@@ -98,14 +101,7 @@ class Facts:
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Facts:
-        """Makes facts from a flat mapping.
-
-        Args:
-            facts: Some of the fields by name; lists stand for tuples.
-
-        Raises:
-            InvalidPolicy: An unknown name, or a value of the wrong type.
-        """
+        """Some of the fields by name; lists stand for tuples."""
         return cls(**{name: _value(name, value) for name, value in facts.items()})
 
 
@@ -270,13 +266,13 @@ class Pairing(State):
                 self._call(at, block, view, out)
 
     def _call(self, at: At, block: BlockDigest, view: View, out: Findings) -> None:
-        if block.flags & BlockFlag.INPUT_NOT_OBJECT:
+        if block.flags & B.INPUT_NOT_OBJECT:
             out.error("A08", at, "tool use input is not an object")
-        if block.id == UNNAMED or block.flags & BlockFlag.MISSING_ID:
+        if block.id == UNNAMED or block.flags & B.MISSING_ID:
             out.error("A08", at, "tool use without an id")
             return
         name = view.short(block.id)
-        if block.flags & BlockFlag.BAD_ID:
+        if block.flags & B.BAD_ID:
             out.error("A08", at, f"tool use id {name} has characters other than A-Z a-z 0-9 _ -")
         if not out.first_call(block.id):
             out.error("A08", at, f"tool use id {name} is there twice")
@@ -334,7 +330,7 @@ class Placement(State):
     def feed(self, view: View, facts: Facts, out: Findings) -> None:
         self.messages += 1
         role = view.message.role
-        if view.message.flags & MessageFlag.OPENAI_CHAT and role != Role.TOOL:
+        if view.message.flags & M.OPENAI_CHAT and role != Role.TOOL:
             out.error("A01", view.whole(), "message of the chat form")
         if role == Role.SYSTEM:
             self._system(view, facts, out)
@@ -348,7 +344,7 @@ class Placement(State):
         self.role, self.system, self.last = role, -1, view.index
         last = view.blocks[-1] if view.blocks else None
         self.after_server_result = last is not None and last.kind == BlockKind.SERVER_TOOL_RESULT
-        self.trailing_space = last is not None and bool(last.flags & BlockFlag.TRAILING_SPACE)
+        self.trailing_space = last is not None and bool(last.flags & B.TRAILING_SPACE)
 
     def _alternation(self, index: int, role: int) -> None:
         first_assistant = self.role == Role.NONE and role == Role.ASSISTANT
@@ -358,8 +354,8 @@ class Placement(State):
 
     def _system(self, view: View, facts: Facts, out: Findings) -> None:
         flags = view.message.flags
-        empty = bool(flags & MessageFlag.EMPTY_CONTENT)
-        if flags & MessageFlag.OUTPUT_CONFIG and empty:
+        empty = bool(flags & M.EMPTY_CONTENT)
+        if flags & M.OUTPUT_CONFIG and empty:
             return  # sets the effort only: may stand anywhere
         if empty:
             out.error("A12", view.whole(), "system message with neither content nor output_config")
@@ -395,8 +391,8 @@ class Placement(State):
 # What each message and block must be by itself (A02 to A04, A13, A19, A20, A32).
 
 
-BLANK = BlockFlag.EMPTY_TEXT | BlockFlag.BLANK_TEXT
-MARKED = BlockFlag.CACHE_5M | BlockFlag.CACHE_1H | BlockFlag.CACHE_BAD
+BLANK = B.EMPTY_TEXT | B.BLANK_TEXT
+MARKED = B.CACHE_5M | B.CACHE_1H | B.CACHE_BAD
 THOUGHTS = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 # The API version that refuses documents of the assistant, citations of the user and sampling.
 STRICT_VERSION = 2026_10_21
@@ -444,7 +440,7 @@ class Blocks(State):
             self.held = -1
         self._content(view, out)
         flags = view.message.flags
-        if flags & MessageFlag.UNKNOWN_KEYS:
+        if flags & M.UNKNOWN_KEYS:
             out.error("A04", view.whole(), "message has keys that the API does not know")
         for at, block in view.places():
             _block(at, block, view, facts, out)
@@ -455,33 +451,33 @@ class Blocks(State):
 
     def _content(self, view: View, out: Findings) -> None:
         role, flags = view.message.role, view.message.flags
-        if flags & MessageFlag.BAD_CONTENT:
+        if flags & M.BAD_CONTENT:
             out.error("A02", view.whole(), "content is neither a string nor a list")
-        elif flags & (MessageFlag.EMPTY_CONTENT | MessageFlag.BLANK_CONTENT):
+        elif flags & (M.EMPTY_CONTENT | M.BLANK_CONTENT):
             if role == Role.ASSISTANT:
                 self.held = view.index
-            elif role != Role.SYSTEM or flags & MessageFlag.BLANK_CONTENT:
+            elif role != Role.SYSTEM or flags & M.BLANK_CONTENT:
                 out.error("A02", view.whole(), EMPTY)
 
 
 def _block(at: At, block: BlockDigest, view: View, facts: Facts, out: Findings) -> None:
     kind, flags = block.kind, block.flags
-    string = bool(view.message.flags & MessageFlag.STRING_CONTENT)
-    if flags & BlockFlag.NOT_A_BLOCK:
+    string = bool(view.message.flags & M.STRING_CONTENT)
+    if flags & B.NOT_A_BLOCK:
         out.error("A03", at, "not a content block")
         return
     if kind == BlockKind.TEXT and flags & BLANK and not string:
         out.error("A02", at, "text is blank")
-    if flags & BlockFlag.NESTED_BLANK:
+    if flags & B.NESTED_BLANK:
         out.error("A02", at, f"text inside a {KIND_NAMES[kind]} block is blank")
     _kind(at, block, view, out)
-    if flags & BlockFlag.UNKNOWN_KEYS:
+    if flags & B.UNKNOWN_KEYS:
         out.error("A04", at, f"{KIND_NAMES[kind]} block has keys that the API does not know")
-    if kind in THOUGHTS and not flags & BlockFlag.HAS_SIGNATURE:
+    if kind in THOUGHTS and not flags & B.HAS_SIGNATURE:
         out.error("A13", at, f"{KIND_NAMES[kind]} block without its signature or data")
     if flags & MARKED and (kind in THOUGHTS or (kind == BlockKind.TEXT and flags & BLANK)):
         out.error("A19", at, "cache_control on thinking or on blank text")
-    if flags & (BlockFlag.CACHE_BAD | BlockFlag.CACHE_EDIT):
+    if flags & (B.CACHE_BAD | B.CACHE_EDIT):
         out.error("A32", at, "cache_control or cache edit of a form that the API does not take")
     if facts.version >= STRICT_VERSION:
         _strict(at, view.message.role, block, out)
@@ -494,18 +490,18 @@ def _kind(at: At, block: BlockDigest, view: View, out: Findings) -> None:
         out.error("A03", at, f"{name} is a block type of another API")
     elif kind == BlockKind.UNKNOWN:
         name = view.string(block.name)
-        if name not in PASSIVE_TYPES and not block.flags & BlockFlag.CACHE_EDIT:
+        if name not in PASSIVE_TYPES and not block.flags & B.CACHE_EDIT:
             out.error("A03", at, f"block type {short(name)} is unknown to the API")
     elif role <= Role.SYSTEM and kind not in _ALLOWED[role]:
         out.error("A03", at, f"{KIND_NAMES[kind]} block in a message of the {ROLE_NAMES[role]}")
-    if block.flags & BlockFlag.BAD_NESTED:
+    if block.flags & B.BAD_NESTED:
         out.error("A03", at, "tool result holds what it may not")
 
 
 def _strict(at: At, role: int, block: BlockDigest, out: Findings) -> None:
     if role == Role.ASSISTANT and block.kind == BlockKind.DOCUMENT:
         out.error("A20", at, "document block in an assistant message")
-    if role == Role.USER and block.flags & BlockFlag.HAS_CITATIONS:
+    if role == Role.USER and block.flags & B.HAS_CITATIONS:
         out.error("A20", at, "citations in a user message")
 
 
@@ -513,7 +509,6 @@ def _strict(at: At, role: int, block: BlockDigest, out: Findings) -> None:
 
 
 MAX_MARKERS = 4  # A17
-MARKER = BlockFlag.CACHE_5M | BlockFlag.CACHE_1H | BlockFlag.CACHE_BAD
 
 
 @dataclass(slots=True)
@@ -534,7 +529,7 @@ class CacheMarkers(State):
     def feed(self, view: View, out: Findings) -> None:
         for at, block in view.places():
             self.last_ttl = ""
-            if block.flags & (MARKER | BlockFlag.NESTED_CACHE):
+            if block.flags & (MARKED | B.NESTED_CACHE):
                 self._block(at, block, out)
 
     def _block(self, at: At, block: BlockDigest, out: Findings) -> None:
@@ -542,8 +537,8 @@ class CacheMarkers(State):
         if block.kind == BlockKind.TOOL_RESULT:
             self._note(at, "1h", block.aux >> 24 & 0xFF, out)
             self._note(at, "5m", block.aux >> 16 & 0xFF, out)
-        if block.flags & MARKER:
-            self.last_ttl = "1h" if block.flags & BlockFlag.CACHE_1H else "5m"
+        if block.flags & MARKED:
+            self.last_ttl = "1h" if block.flags & B.CACHE_1H else "5m"
             self._note(at, self.last_ttl, 1, out)
 
     def _note(self, at: At, ttl: str, times: int, out: Findings) -> None:
@@ -573,7 +568,7 @@ def _last(markers: tuple[str, ...], ttl: str) -> int:
     return len(markers) - 1 - markers[::-1].index(ttl)
 
 
-# Images and documents (A21, A22).
+# Images (A21).
 
 
 # More images than this in one request, and every one of them must keep to 2000 px per side.
@@ -586,33 +581,25 @@ class Media(State):
 
     images: int = 0
     documents: int = 0
-    pages: int = 0
-    pages_over: At | None = None
 
     def feed(self, view: View, facts: Facts, out: Findings) -> None:
         for at, block in view.places():
             if block.kind == BlockKind.DOCUMENT:
-                self._document(at, block, facts)
-            elif block.kind == BlockKind.IMAGE or block.flags & BlockFlag.NESTED_MEDIA:
+                self.documents += 1
+            elif block.kind == BlockKind.IMAGE or block.flags & B.NESTED_MEDIA:
                 self._image(at, block, facts, out)
-
-    def _document(self, at: At, block: BlockDigest, facts: Facts) -> None:
-        self.documents += 1
-        self.pages += block.aux
-        if self.pages > facts.page_limit and self.pages_over is None:
-            self.pages_over = at
 
     def _image(self, at: At, block: BlockDigest, facts: Facts, out: Findings) -> None:
         self.images += 1 if block.kind == BlockKind.IMAGE else block.aux & 0xFFFF
         flags = block.flags
-        if flags & BlockFlag.BAD_FORMAT:
+        if flags & B.BAD_FORMAT:
             out.error("A21", at, "image is not jpeg, png, gif or webp")
-        if flags & BlockFlag.OVER_8000PX:
+        if flags & B.OVER_8000PX:
             out.error("A21", at, "image has a side over 8000 px")
-        over = BlockFlag.OVER_5MB if facts.image_mb < 10 else BlockFlag.OVER_10MB
+        over = B.OVER_5MB if facts.image_mb < 10 else B.OVER_10MB
         if flags & over:
             out.error("A21", at, f"image is over {facts.image_mb} MB in base64")
-        if flags & BlockFlag.OVER_2000PX:
+        if flags & B.OVER_2000PX:
             out.large.append((out.at, at))
 
     def finish(self, facts: Facts, out: Findings) -> None:
@@ -622,9 +609,6 @@ class Media(State):
             detail = f"image has a side over 2000 px among more than {MANY_IMAGES}"
             for _, at in out.large:
                 out.error("A21", at, detail)
-        if self.pages_over is not None:
-            detail = f"{self.pages} PDF pages, the limit is {facts.page_limit}"
-            out.error("A22", self.pages_over, detail)
 
 
 # Server tools: call and result are one unit, across messages (A09, A10).
@@ -764,17 +748,17 @@ class Special(State):
             self._hop(at, block, out)
             if kind == BlockKind.TOOL_USE and facts.tool_changes:
                 self._called(at, block, view, facts, out)
-        if block.flags & (BlockFlag.CITATIONS_ON | BlockFlag.CITATIONS_OFF):
+        if block.flags & (B.CITATIONS_ON | B.CITATIONS_OFF):
             self._citations(at, block, out)
 
     def _compaction(self, at: At, block: BlockDigest, facts: Facts, out: Findings) -> None:
-        if block.flags & BlockFlag.EMPTY_TEXT:
+        if block.flags & B.EMPTY_TEXT:
             out.error("A25", at, "compaction block with empty content")
-        if block.flags & (BlockFlag.NULL_CONTENT | BlockFlag.EMPTY_TEXT):
+        if block.flags & (B.NULL_CONTENT | B.EMPTY_TEXT):
             return
         self.compactions += 1
         # Signed blocks come from on-demand compaction; the older automatic one ignores what is before.
-        if not (block.flags & BlockFlag.HAS_SIGNATURE or facts.compact_beta):
+        if not (block.flags & B.HAS_SIGNATURE or facts.compact_beta):
             return
         if self.compactions > 1:
             out.error("A25", at, "more than one compaction block with content")
@@ -789,8 +773,8 @@ class Special(State):
         if block.kind not in (BlockKind.SEARCH_RESULT, BlockKind.TOOL_RESULT):
             return
         mixed = self.cited and self.uncited
-        self.cited = self.cited or bool(block.flags & BlockFlag.CITATIONS_ON)
-        self.uncited = self.uncited or bool(block.flags & BlockFlag.CITATIONS_OFF)
+        self.cited = self.cited or bool(block.flags & B.CITATIONS_ON)
+        self.uncited = self.uncited or bool(block.flags & B.CITATIONS_OFF)
         if self.cited and self.uncited and not mixed:
             out.error("A27", at, "search results with and without citations in one request")
 
@@ -948,7 +932,7 @@ def deepseek(view: View, facts: Facts, out: Findings) -> None:
     """Checks one message; only assistant messages matter."""
     if view.message.role != Role.ASSISTANT:
         return
-    reasoning = view.message.flags & MessageFlag.REASONING
+    reasoning = view.message.flags & M.REASONING
     calls = any(block.kind == BlockKind.TOOL_USE for block in view.blocks)
     if facts.thinking and calls and not reasoning:
         out.error("D01", view.whole(), "tool calls without reasoning_content in thinking mode")
@@ -976,7 +960,7 @@ class Local(State):
         if role in (Role.USER, Role.ASSISTANT):
             self._alternation(view, "L02" if local else "O10", out)
         flags = view.message.flags
-        null = flags & MessageFlag.EMPTY_CONTENT and not flags & MessageFlag.STRING_CONTENT
+        null = flags & M.EMPTY_CONTENT and not flags & M.STRING_CONTENT
         if not local and role == Role.ASSISTANT and null:
             out.error("O10", view.whole(), "assistant content is null")
         self.started = True
@@ -1016,7 +1000,7 @@ class Mistral(State):
         if role == Role.SYSTEM and self.role != Role.NONE:
             out.error("M05", view.whole(), "system message is not the only first one")
         self.role, self.last = role, view.index
-        self.prefix = bool(view.message.flags & MessageFlag.PREFIX)
+        self.prefix = bool(view.message.flags & M.PREFIX)
 
     def finish(self, out: Findings) -> None:
         if self.last >= 0 and self.role not in (Role.USER, Role.TOOL) and not self.prefix:
@@ -1066,16 +1050,13 @@ class OpenAI(State):
     def feed(self, view: View, out: Findings) -> None:
         self.messages += 1
         role, flags = view.message.role, view.message.flags
-        if role == Role.NONE:
-            out.error("O06", view.whole(), "role is not one of the chat form")
-            return
         if role == Role.TOOL:
             self._tool(view, out)
         else:
             self._close_group(view, out)
         if role == Role.ASSISTANT:
             self._assistant(view, out)
-        elif flags & (MessageFlag.EMPTY_CONTENT | MessageFlag.BAD_CONTENT):
+        elif flags & (M.EMPTY_CONTENT | M.BAD_CONTENT):
             self._no_content(view, out)
         self._parts(view, out)
         if self.dialect == "mistral":
@@ -1095,21 +1076,21 @@ class OpenAI(State):
 
     def _assistant(self, view: View, out: Findings) -> None:
         flags = view.message.flags
-        self.legacy_call = bool(flags & MessageFlag.OTHER_CONTENT)
-        if flags & MessageFlag.EMPTY_CALLS:
+        self.legacy_call = bool(flags & M.OTHER_CONTENT)
+        if flags & M.EMPTY_CALLS:
             out.error("O03", view.whole(), "tool_calls is not a list with calls in it")
         calls = False
         for at, block in view.places():
-            if block.kind == BlockKind.TOOL_USE and flags & MessageFlag.OPENAI_CHAT:
+            if block.kind == BlockKind.TOOL_USE and flags & M.OPENAI_CHAT:
                 calls = True
                 self._call(at, block, view, out)
-        if not calls and not flags & MessageFlag.OTHER_CONTENT:
+        if not calls and not flags & M.OTHER_CONTENT:
             self._no_content(view, out)
 
     def _call(self, at: At, block: BlockDigest, view: View, out: Findings) -> None:
-        if block.flags & BlockFlag.BAD_ARGUMENTS:
+        if block.flags & B.BAD_ARGUMENTS:
             out.error("O03", at, "arguments are not a string")
-        if block.id == 0 or block.flags & BlockFlag.MISSING_ID:
+        if block.id == 0 or block.flags & B.MISSING_ID:
             out.error("O05", at, "tool call without an id")
             return
         name = view.string(block.id)
@@ -1126,15 +1107,15 @@ class OpenAI(State):
     def _no_content(self, view: View, out: Findings) -> None:
         role, flags = view.message.role, view.message.flags
         rule = "O07" if role == Role.TOOL else RULES[self.dialect][2]
-        if flags & MessageFlag.BAD_CONTENT:
+        if flags & M.BAD_CONTENT:
             out.error(rule, view.whole(), "content is neither a string nor a list")
-        elif flags & MessageFlag.EMPTY_CONTENT and not flags & MessageFlag.STRING_CONTENT:
+        elif flags & M.EMPTY_CONTENT and not flags & M.STRING_CONTENT:
             out.error(rule, view.whole(), "message without content")
-        elif flags & MessageFlag.EMPTY_CONTENT and role == Role.ASSISTANT:
+        elif flags & M.EMPTY_CONTENT and role == Role.ASSISTANT:
             out.note(rule, self.dialect == "deepseek", view.whole(), "content is an empty string")
 
     def _tool(self, view: View, out: Findings) -> None:
-        if view.message.flags & MessageFlag.FUNCTION_ROLE:
+        if view.message.flags & M.FUNCTION_ROLE:
             if not self.legacy_call:
                 out.error("O06", view.whole(), "function message without a function_call before it")
             return
@@ -1147,7 +1128,7 @@ class OpenAI(State):
             out.error(pair, view.whole(), f"tool call {name} has more than one tool message")
         else:
             out.error(stray, view.whole(), f"no tool call {name} in the assistant message before")
-        if block.flags & (BlockFlag.NESTED_MEDIA | BlockFlag.BAD_NESTED):
+        if block.flags & (B.NESTED_MEDIA | B.BAD_NESTED):
             out.error("O07", view.whole(), "tool message holds more than text")
 
     def _parts(self, view: View, out: Findings) -> None:
@@ -1155,8 +1136,8 @@ class OpenAI(State):
         for at, block in view.places():
             if block.chars > MAX_STRING_CHARS:
                 out.error("O08", at, f"string is over {MAX_STRING_CHARS} characters")
-            own = block.kind == BlockKind.TOOL_USE and flags & MessageFlag.OPENAI_CHAT
-            if block.flags & BlockFlag.NOT_A_BLOCK or (
+            own = block.kind == BlockKind.TOOL_USE and flags & M.OPENAI_CHAT
+            if block.flags & B.NOT_A_BLOCK or (
                 view.message.role != Role.TOOL and block.kind not in PART_KINDS and not own
             ):
                 out.error("O04", at, "not a content part of the chat form")
@@ -1192,16 +1173,7 @@ def _family(provider: str, facts: Facts) -> Anthropic | OpenAI:
 
 
 class Verifier:
-    """Checks one ledger again and again, reading only what changed since the last time.
-
-    Args:
-        ledger: The conversation; later changes to it are seen.
-        provider: Whose rules; see `check`.
-        facts: See `check`.
-
-    Raises:
-        InvalidPolicy: An unknown provider or fact.
-    """
+    """Checks one ledger again and again, reading only what changed since the last time."""
 
     def __init__(self, ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> None:
         read_facts = Facts.read(facts)
@@ -1245,7 +1217,7 @@ class Verifier:
             self._saved.append((index, self._state.copy()))
         message = self._ledger.message(index)
         # Envelopes without a message are not on the wire.
-        if message.role == Role.NONE and not message.flags & MessageFlag.BAD_ROLE:
+        if message.role == Role.NONE:
             return
         self._out.at = index
         blocks = self._ledger.blocks(index)
@@ -1264,19 +1236,7 @@ NOTHING: Any = None
 
 
 def check(ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> list[Violation]:
-    """Checks a conversation against the rules of a provider.
-
-    Args:
-        ledger: The messages in the provider's own form.
-        provider: `anthropic`, `openai_chat`, `mistral`, `deepseek` or `local`.
-        facts: The model's limits and the request's other parts; see `Facts`.
-
-    Returns:
-        Errors (the provider would refuse) and warnings, sorted by message, block, rule and detail.
-
-    Raises:
-        InvalidPolicy: An unknown provider or fact.
-    """
+    """What the provider would refuse, and warnings, sorted by message, block, rule and detail."""
     once = Verifier(ledger, provider, facts)
     once._keeps = False
     return once.check()

@@ -1,6 +1,6 @@
-"""What fills a conversation: tokens by category, by tool and by file, the number of its messages, and what the levels would free.
+"""What fills a conversation: tokens by category, by tool and by file, and what the levels would free.
 
-The twin of `rust/core/src/survey.rs`.
+The twin of `rust/core/src/survey.rs`, without what that says of the lines of a transcript.
 """
 
 from __future__ import annotations
@@ -37,17 +37,6 @@ _CATEGORY: dict[int, int] = {
     BlockKind.IMAGE: 6,
     BlockKind.DOCUMENT: 6,
 }
-# Messages with any of these have parts that are no blocks of their content.
-_STRANGE = int(
-    MessageFlag.OPENAI_CHAT
-    | MessageFlag.EMPTY_CALLS
-    | MessageFlag.OTHER_CONTENT
-    | MessageFlag.BAD_ROLE
-    | MessageFlag.FUNCTION_ROLE
-    | MessageFlag.BAD_CONTENT
-)
-_EMPTY_TEXT = int(MessageFlag.STRING_CONTENT | MessageFlag.EMPTY_CONTENT)
-_PLAIN_ROLES = (Role.USER, Role.ASSISTANT, Role.SYSTEM)
 
 
 class _ToolResult(NamedTuple):
@@ -60,37 +49,12 @@ class _ToolResult(NamedTuple):
     path: str
 
 
-class _Parts:
-    """The parts of one message to be."""
-
-    def __init__(self) -> None:
-        self.all = self.filled = 0
-
-    def add(self, filled: bool) -> None:
-        self.all += 1
-        self.filled += filled
-
-    @property
-    def is_message(self) -> bool:
-        """Several empty strings are nothing; one stays the message that it was."""
-        return self.all == 1 or self.filled > 0
-
-
 class Survey:
     """What fills a conversation; made once, and never changed."""
 
     def __init__(self, weights: Any, items: Iterable[Mapping[str, Any]]) -> None:
         self._items = list(items)
         self._ledger = Ledger(weights, self._items)
-        self._strange = False
-
-    @staticmethod
-    def of_lines(weights: Any, items: Iterable[Mapping[str, Any] | None]) -> Survey:
-        """Of the items of lines; what is `None` is no message."""
-        listed = list(items)
-        survey = Survey(weights, [item for item in listed if item is not None])
-        survey._strange = any(item is None for item in listed)
-        return survey
 
     def __len__(self) -> int:
         return len(self._ledger)
@@ -173,50 +137,6 @@ class Survey:
     def _call(self, message: int, block: int) -> tuple[str, str]:
         name = self._ledger.string(self._ledger.blocks(message)[block].name)
         return name, _path(self._items[message], block)
-
-    # ---- messages ----------------------------------------------------------------------------
-
-    @property
-    def message_count(self) -> int | None:
-        """How many messages a request of these entries has; `None`: one of them is of another form."""
-        if self._strange or not all(map(self._is_plain, range(len(self)))):
-            return None
-        steps: list[tuple[int, _Parts, _Parts]] = [(0, _Parts(), _Parts())]
-        calls: dict[int, _Parts] = {}
-        answers: list[int] = []
-        for at, message in enumerate(self._messages()):
-            filled = message.flags & _EMPTY_TEXT != _EMPTY_TEXT
-            blocks = self._ledger.blocks(at)
-            nothing = not filled and not blocks
-            if message.role == Role.ASSISTANT:
-                response = message.response_id
-                if len(steps) == 1 or not response or steps[-1][0] != response:
-                    steps.append((response, _Parts(), _Parts()))
-                for _ in range(len(blocks) + nothing):
-                    steps[-1][1].add(filled)
-                for block in blocks:
-                    if block.kind == BlockKind.TOOL_USE:
-                        calls[block.id] = steps[-1][2]
-                continue
-            if nothing:
-                steps[-1][2].add(filled)
-            for block in blocks:
-                # A result can stand before its call in the file, so answers wait for all calls.
-                if block.kind == BlockKind.TOOL_RESULT:
-                    answers.append(block.id)
-                else:
-                    steps[-1][2].add(filled)
-        # Each result belongs to the response that called for it, once.
-        for call in dict.fromkeys(answers):
-            if call in calls:
-                calls[call].add(True)
-        return sum(parts.is_message for step in steps for parts in step[1:])
-
-    def _is_plain(self, at: int) -> bool:
-        message = self._ledger.message(at)
-        blocks = self._ledger.blocks(at)
-        plain = not message.flags & _STRANGE and message.role in _PLAIN_ROLES
-        return plain and not any(block.flags & BlockFlag.NOT_A_BLOCK for block in blocks)
 
     # ---- levels ------------------------------------------------------------------------------
 

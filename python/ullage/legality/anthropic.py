@@ -66,12 +66,9 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     facts = facts_of(request)
     system, tools, params = request.system, request.tools, request.params
     size = json_bytes({"messages": messages, "system": system, "tools": tools, **params})
-    skip = (*facts.core.get("skip", ()), *request.skip)
     ledger, unreadable = read_ledger(messages, "A01")
     yield from unreadable
-    yield from core.check(
-        ledger, request.provider.rules, {"body_bytes": size, **facts.core, "skip": skip}
-    )
+    yield from core.check(ledger, request.provider.rules, {"body_bytes": size, **facts.core})
     yield from check_params(params, facts)
     yield from check_pages(messages, ledger.media_indices(), facts.core.get("page_limit", 0))
     if request.original is not None:
@@ -112,9 +109,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         # The messages as given are what thinking is bound to, if nothing else is said.
         originals = Originals.of(messages, system=system, tools=tools)
         request = replace(request, original=originals)
-    done = run_steps(
-        messages, work=Draft(messages), plan=_plan(request), check=request.report, report=first
-    )
+    done = run_steps(messages, request, Draft, _plan(request), first)
     return Repaired(done.messages, done.repairs, done.left, added)
 
 
@@ -140,7 +135,7 @@ def _plan(request: RepairRequest) -> Plan:
         ("A08 A09 A10", lambda d: repair_server_tools(d, tools=tools, resume=request.resume)),
         ("A12", lambda d: repair_system(d, mid_system_ok=mid_system_ok)),
         ("A05 A06 A07 A08", lambda d: repair_pairs(d, orphans=request.orphans)),
-        ("A21 A22", lambda d: repair_media(d, facts=facts)),
+        ("A21", lambda d: repair_media(d, facts=facts)),
         (
             "A11",
             lambda d: repair_last_word(d, prefill_ok=prefill_ok, policy=request.trailing),

@@ -23,7 +23,7 @@ from ullage.legality.blocks import (
     unsendable,
 )
 from ullage.legality.check import RuleRequest, check_unicode
-from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot, error_at
+from ullage.legality.draft import ASSISTANT, ASSISTANT_NAMES, USER, Draft, Repaired, Slot, error_at
 from ullage.legality.internal import (
     in_turn,
     listed,
@@ -263,15 +263,10 @@ def _images(message: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 # A list, a message, its content, a result, its body, its content, an image, its body, its source, the bytes.
 _MEDIA_DEPTH = 10
-# Roles that other libraries use for the assistant; any other is read as the user's, which loses no words.
-_ROLES = {"model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
 
 
 def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     """Repairs messages in Converse form."""
-    report = request.report(messages)
-    if report.ok:
-        return Repaired(messages)
     plan: Plan = (
         ("B01 B02", _readable),
         ("B01 B02 B04", _blocks),
@@ -281,8 +276,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         ("B06", lambda d: _limit_points(d, points_in(request.system, tools_of(request)))),
         ("B01 B04", lambda d: _paired(d, request)),
     )
-    done = run_steps(messages, work=Draft(messages), plan=plan, check=request.report, report=report)
-    return with_same_objects(done, messages)
+    return with_same_objects(run_steps(messages, request, Draft, plan), messages)
 
 
 def _readable(draft: Draft) -> None:
@@ -296,7 +290,7 @@ def _readable(draft: Draft) -> None:
             draft.note("B01", slot, "dropped an item that is not a message")
             continue
         elif item.get("role") not in (USER, ASSISTANT):
-            role = _ROLES.get(str(item.get("role")), USER)
+            role = ASSISTANT if item.get("role") in ASSISTANT_NAMES else USER
             draft.note("B01", slot, f"read the role as {role}")
             slot = Slot.added(role, _listed(item.get("content")), slot.origin)
         elif not isinstance(item.get("content"), list | tuple):

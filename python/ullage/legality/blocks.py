@@ -11,9 +11,11 @@ from typing import Any, Final
 import orjson
 
 from ullage._engine import core
+from ullage._engine.digests import MESSAGE_KEYS, known_keys
 from ullage.exceptions import InvalidMessage
 from ullage.legality.draft import (
     ASSISTANT,
+    ASSISTANT_NAMES,
     SYSTEM,
     USER,
     Draft,
@@ -25,47 +27,6 @@ from ullage.legality.draft import (
 from ullage.legality.originals import sealed, unmarked, without
 from ullage.legality.params import MAX_MARKERS
 from ullage.messages import THINKING, same_items
-
-# Keys that Anthropic's request types have, by block type; the digest flags any other.
-#
-# From the official SDK's request types (2.11). A test compares them with what the digest knows.
-_ROWS = """
-text: type text cache_control citations prompt_cache_breakpoint annotations logprobs
-tool_use: type id name input cache_control caller toolset_name
-tool_result: type tool_use_id content is_error cache_control toolset_name
-thinking: type thinking signature
-redacted_thinking: type data
-image: type source cache_control transformations image_url file_id detail prompt_cache_breakpoint
-document: type source cache_control citations context title file file_data file_id file_url filename detail prompt_cache_breakpoint
-server_tool_use: type id name input cache_control caller server_name
-mcp_tool_use: type id name input cache_control caller server_name
-search_result: type source title content citations cache_control
-container_upload: type file_id cache_control
-compaction: type content cache_control encrypted_content signature tool_changes
-fallback: type from to trigger
-tool_addition: type tool cache_control
-tool_removal: type tool cache_control
-"""
-BLOCK_KEYS: Final = {
-    row.split(":")[0]: frozenset(row.split(":")[1].split()) for row in _ROWS.strip().splitlines()
-}
-_SERVER_RESULT: Final = frozenset("type tool_use_id content cache_control caller is_error".split())
-
-
-def known_keys(kind: str) -> frozenset[str] | None:
-    """Keys of a block type; `None`: an unknown type, of which nothing can be said."""
-    if kind not in BLOCK_KEYS and kind.endswith("_tool_result"):
-        return _SERVER_RESULT
-    return BLOCK_KEYS.get(kind)
-
-
-# Of a bare message: in requests, in responses, and in the internal view.
-MESSAGE_KEYS: Final = frozenset(
-    "role content name tool_calls tool_call_id function_call refusal audio reasoning_content "
-    "reasoning reasoning_details prefix id type model usage stop_reason stop_sequence stop_details "
-    "container context_management diagnostics output_config clear_at phase uuid timestamp "
-    "annotations".split()
-)
 
 NESTED_KINDS: Final = frozenset(
     {"text", "image", "document", "search_result", "tool_reference", "browser_state"}
@@ -174,8 +135,7 @@ _Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 def _changes(role: str, kind: str, strict_version: bool) -> Iterator[tuple[str, str, _Change]]:
     """What is put into form in a block of this kind: the rule, what is said of it, and how."""
     yield "A32", "removed a cache edit or an unknown cache_control", _cache_control
-    if known_keys(kind) is not None:
-        yield "A04", f"removed keys that a {kind} block does not have", _known_keys
+    yield "A04", f"removed keys that a {kind} block does not have", _known_keys
     if kind in THINKING:
         yield "A19", "took the cache marker off thinking", unmarked
     if kind == "text":
@@ -236,10 +196,10 @@ def _result(block: Mapping[str, Any]) -> Mapping[str, Any]:
 def _nested(part: Any) -> Any:
     if kind_of(part) in NESTED_KINDS:
         return _known_keys(_cache_control(part))
-    return _in_text(part)
+    return in_text(part)
 
 
-def _in_text(value: Any) -> dict[str, Any]:
+def in_text(value: Any) -> dict[str, Any]:
     """A text block of a string, of what holds one as its text, or of anything's JSON."""
     text = value.get("text") if isinstance(value, Mapping) else value
     return text_block(text if isinstance(text, str) else dumps(value))
@@ -349,7 +309,7 @@ def _as_block(block: Any, note: Callable[..., None]) -> Mapping[str, Any]:
     kind = kind_of(block)
     if not kind:
         note("A03", action="turned a value that is not a block into a text block")
-        return _in_text(block)
+        return in_text(block)
     if kind not in _FOREIGN:
         return block  # type: ignore[no-any-return]
     if isinstance(block.get("text"), str):
@@ -438,15 +398,6 @@ def split_results(draft: Draft) -> None:
 
 MAX_DEPTH = 100  # the engine walks 128 containers, those around a value included
 TOOL = "tool"
-_ROLES = {
-    "human": USER,
-    "tool": USER,
-    "function": USER,
-    "model": ASSISTANT,
-    "ai": ASSISTANT,
-    "bot": ASSISTANT,
-    "developer": SYSTEM,
-}
 
 
 def repair_items(draft: Draft) -> None:
@@ -479,7 +430,8 @@ def _readable(draft: Draft, slot: Slot) -> Slot | None:
     ):
         slot = _from_chat(draft, slot)
     if slot.role and slot.role not in (USER, ASSISTANT, SYSTEM):
-        role = _ROLES.get(slot.role, USER)
+        role = ASSISTANT if slot.role in ASSISTANT_NAMES else USER
+        role = SYSTEM if slot.role == "developer" else role
         draft.note("A01", slot, f"read the role as {role}")
         slot.edit({**slot.message, "role": role})
     item = slot.build()
@@ -539,7 +491,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     return left_out(type(value).__name__)
 
 
-# Images and documents over the limits (A21, A22): a placeholder in the request, the log keeps them.
+# Images over the limits (A21): a placeholder in the request, the log keeps them.
 
 
 # docs vision: above 20 images no side may exceed 2000 px, and 8000 px otherwise (A21).
@@ -559,7 +511,7 @@ def repair_media(draft: Draft, *, facts: Mapping[str, Any]) -> None:
             return False
         return media_type not in _FORMATS or len(data) > most_chars or _longest(image) > MAX_PX
 
-    _replace(draft, "image", refused, "A21", "an image of a form that is refused")
+    _replace(draft, refused, "an image of a form that is refused")
     over = _count(draft, "image") - int(facts.get("image_limit", 100))
 
     def oldest(_: Mapping[str, Any]) -> bool:
@@ -568,13 +520,10 @@ def repair_media(draft: Draft, *, facts: Mapping[str, Any]) -> None:
         return over >= 0
 
     if over > 0:
-        _replace(draft, "image", oldest, "A21", "an image over the number that a request may hold")
+        _replace(draft, oldest, "an image over the number that a request may hold")
     media = _count(draft, "image") + (_count(draft, "document") if facts.get("pdfs_count") else 0)
     if media > MANY_IMAGES:
-        _replace(
-            draft, "image", lambda i: _longest(i) > MAX_MANY_PX, "A21", "a large image among many"
-        )
-    _limit_pages(draft, int(facts.get("page_limit", 100)))
+        _replace(draft, lambda i: _longest(i) > MAX_MANY_PX, "a large image among many")
 
 
 def _data(image: Mapping[str, Any]) -> tuple[str, str]:
@@ -589,22 +538,15 @@ def _longest(image: Mapping[str, Any]) -> int:
     return max(core.image_size(data)) if data else 0
 
 
-def _of_kind(draft: Draft, kind: str) -> Iterator[Any]:
-    for slot in draft.speaking():
-        for block in slot.blocks:
-            parts = _parts(block) if kind_of(block) == "tool_result" else ()
-            yield from (part for part in (*parts, block) if kind_of(part) == kind)
-
-
 def _count(draft: Draft, kind: str) -> int:
-    return sum(1 for _ in _of_kind(draft, kind))
+    """Blocks of a kind, those inside results included."""
+    blocks = [block for slot in draft.speaking() for block in slot.blocks]
+    nested = [part for block in blocks if kind_of(block) == "tool_result" for part in _parts(block)]
+    return sum(kind_of(block) == kind for block in (*blocks, *nested))
 
 
-def _replace(
-    draft: Draft, kind: str, which: Callable[[Mapping[str, Any]], bool], rule: str, what: str
-) -> None:
-    """Puts a placeholder where such media stand; the cache marker of what it stands for stays."""
-    text = PLACEHOLDERS[kind]
+def _replace(draft: Draft, which: Callable[[Mapping[str, Any]], bool], what: str) -> None:
+    """Puts a placeholder where such images stand; the cache marker of what it stands for stays."""
 
     def swapped(block: Any) -> Any:
         if kind_of(block) == "tool_result":
@@ -612,29 +554,13 @@ def _replace(
         return swapped_part(block)
 
     def swapped_part(part: Any) -> Any:
-        if kind_of(part) != kind or not which(part):
+        if kind_of(part) != "image" or not which(part):
             return part
         marker = part.get("cache_control")
-        return text_block(text) if marker is None else {**text_block(text), "cache_control": marker}
+        text = text_block(IMAGE)
+        return text if marker is None else {**text, "cache_control": marker}
 
-    draft.change(rule, f"replaced {what} by {text}", swapped)
-
-
-def _limit_pages(draft: Draft, limit: int) -> None:
-    """Replaces the oldest documents while there are more pages than a request may hold."""
-    sized = []
-    for document in _of_kind(draft, "document"):
-        ledger = core.Ledger(None, [{"role": "user", "content": [document]}])
-        sized.append((id(document), int(ledger.blocks(0)[0].aux)))
-    total, dropped = sum(pages for _, pages in sized), set()
-    for name, pages in sized:
-        if total <= limit:
-            break
-        if pages:
-            dropped.add(name)
-            total -= pages
-    if dropped:
-        _replace(draft, "document", lambda d: id(d) in dropped, "A22", "a document over the pages")
+    draft.change("A21", f"replaced {what} by {IMAGE}", swapped)
 
 
 # System messages at their place, and the last word (A11, A12).

@@ -22,10 +22,11 @@ from ullage.legality.blocks import (
     RECEIVED,
     SYSTEM_HEAD,
     dumps,
+    in_text,
     left_out,
 )
 from ullage.legality.check import RuleRequest, check_unicode, read_ledger
-from ullage.legality.draft import ASSISTANT, USER, Repaired, text_block
+from ullage.legality.draft import ASSISTANT, ASSISTANT_NAMES, USER, Repaired, text_block
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.params import known_model, size_of, whole
@@ -62,10 +63,9 @@ def _names(tools: Sequence[Any]) -> Iterator[str]:
 
 def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks messages of the chat form."""
-    skip = (*request.facts.get("skip", ()), *request.skip)
     ledger, unreadable = read_ledger(messages, "O06")
     yield from unreadable
-    yield from core.check(ledger, request.provider.rules, {**facts_of(request), "skip": skip})
+    yield from core.check(ledger, request.provider.rules, facts_of(request))
     yield from _arguments(messages)
     yield from check_unicode(messages, system=request.system, tools=request.tools)
 
@@ -339,7 +339,6 @@ def no_messages(work: Lines) -> None:
 # Repairs of the chat form, each message by itself: roles, content, and the form of tool calls.
 
 
-_ROLES = {"human": USER, "model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
 _ROLE_NAMES = (USER, ASSISTANT, TOOL, "function", "system", "developer")
 _PLACEHOLDERS = {**PLACEHOLDERS, "image_url": IMAGE, "file": DOCUMENT}
 # Blocks of Anthropic's that the chat form says in another way.
@@ -391,7 +390,7 @@ def _readable(work: Lines, line: ChatLine) -> bool:
     if envelope:
         return True
     if not isinstance(role, str) or role not in _ROLE_NAMES:
-        name = _ROLES.get(role, USER) if isinstance(role, str) else USER
+        name = ASSISTANT if isinstance(role, str) and role in ASSISTANT_NAMES else USER
         work.note("O06", line, f"read the role as {name}")
         line.put(role=name)
     if not isinstance(line.value, dict):
@@ -457,8 +456,7 @@ def _content(work: Lines, line: ChatLine) -> None:
 def _part(part: Any, tool: bool) -> Any:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if not isinstance(kind, str):
-        text = part.get("text") if isinstance(part, Mapping) else part
-        return text_block(text if isinstance(text, str) else dumps(part))
+        return in_text(part)
     foreign = kind in _FOREIGN or kind.endswith("_tool_result")
     if kind == "text" or not (tool or foreign):
         return part
@@ -483,9 +481,6 @@ def _says_something(line: ChatLine, rules: ChatRules) -> bool:
 
 def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     """Repairs messages of the chat form."""
-    report = request.report(messages)
-    if report.ok:
-        return Repaired(messages)
     rules, facts, orphans = request.provider.chat, facts_of(request), request.orphans
     strict = rules.strict or bool(facts.get("strict"))
     plan: Plan = (
@@ -499,4 +494,4 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         ("M04 L03", last_word),
         ("O06 O04", no_messages),
     )
-    return run_steps(messages, work=Lines(messages), plan=plan, check=request.report, report=report)
+    return run_steps(messages, request, Lines, plan)

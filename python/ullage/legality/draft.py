@@ -61,6 +61,8 @@ def error_at(rule: str, message: int, block: int, detail: str) -> Violation:
 
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
+# Roles that other libraries use for the assistant; any other is read as the user's, which loses no words.
+ASSISTANT_NAMES = ("assistant", "model", "ai", "bot")
 
 
 def kind_of(block: Any) -> str:
@@ -223,20 +225,3 @@ class Draft(WorkingCopy):
         self.slots = [
             slot for slot in self.slots if slot.role not in (USER, ASSISTANT) or slot.blocks
         ]
-
-    def runs(self, role: str, *, through_system: bool = False) -> Iterator[list[Slot]]:
-        """Turns of one role: neighbours are one, envelopes without a message do not part them.
-
-        Args:
-            role: Whose turns.
-            through_system: System messages do not part them either.
-        """
-        run: list[Slot] = []
-        for slot in self.speaking():
-            if slot.role == role:
-                run.append(slot)
-            elif run and not (through_system and slot.role == SYSTEM):
-                yield run
-                run = []
-        if run:
-            yield run

@@ -10,7 +10,7 @@ from typing import Any
 from ullage._engine.digests import Violation
 from ullage.legality.blocks import NO_MESSAGES, dumps
 from ullage.legality.check import RuleRequest, check_unicode
-from ullage.legality.draft import Repaired, error_at
+from ullage.legality.draft import ASSISTANT_NAMES, Repaired, error_at
 from ullage.legality.internal import (
     ChatLine,
     Lines,
@@ -183,14 +183,10 @@ def _originals(contents: Sequence[Any], parts_before: Sequence[Any]) -> Iterator
 
 
 USER, MODEL = "user", "model"
-_ROLES = {"assistant": MODEL, "ai": MODEL, "bot": MODEL}
 
 
 def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
     """Repairs contents."""
-    report = request.report(contents)
-    if report.ok:
-        return Repaired(contents)
     plan: Plan = (
         ("G01 G03 G05", _readable),
         ("G01 G02 G03 G06", lambda w: _paired(w, request)),
@@ -200,8 +196,7 @@ def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
         ),
         ("G01", _no_contents),
     )
-    done = run_steps(contents, work=Lines(contents), plan=plan, check=request.report, report=report)
-    return with_same_objects(done, contents)
+    return with_same_objects(run_steps(contents, request, Lines, plan), contents)
 
 
 def _readable(work: Lines) -> None:
@@ -214,7 +209,7 @@ def _readable(work: Lines) -> None:
             work.note("G01", line, "dropped an item that is not a content")
             continue
         if role_of(line.value) not in (USER, MODEL):
-            role = _ROLES.get(role_of(line.value), USER)
+            role = MODEL if role_of(line.value) in ASSISTANT_NAMES else USER
             work.note("G01", line, f"read the role as {role}")
             line.put(role=role)
         content = line.get("parts")

@@ -14,6 +14,7 @@ from ullage.legality.originals import (
     Originals,
     PrefixHash,
     bare_thinking,
+    blocks_in,
     foreign_compaction,
     message_in,
     run_unchanged,
@@ -30,7 +31,7 @@ from ullage.legality.params import (
     pages_of,
     request_of,
 )
-from ullage.messages import THINKING, Item, as_blocks
+from ullage.messages import THINKING, Item
 
 # What a growing conversation's thinking was made after, followed message by message.
 
@@ -226,7 +227,7 @@ class Track:
     def _check(self, message: Mapping[str, Any], *, by_model: bool) -> bool:
         """Looks whether blocks that have to be as they came are; whether there is a tool result."""
         originals, with_result = self.originals, False
-        for block in _blocks(message):
+        for block in blocks_in(message):
             kind = block.get("type") if type(block) is dict or isinstance(block, Mapping) else None
             if kind == "tool_result":
                 with_result = True
@@ -238,18 +239,12 @@ class Track:
         return with_result
 
 
-def _blocks(message: Mapping[str, Any]) -> list[Any]:
-    """Content blocks, which are only read."""
-    content = message.get("content")
-    return content if type(content) is list else as_blocks(content)
-
-
 def _alike(old: Any, new: Any) -> bool:
     """Whether both are the user's, with results or both without, and neither holds what only the model makes."""
     before, now = message_in(old), message_in(new)
     if before.get("role") != USER or now.get("role") != USER:
         return False
-    kinds_before, kinds = (list(map(kind_of, _blocks(message))) for message in (before, now))
+    kinds_before, kinds = (list(map(kind_of, blocks_in(message))) for message in (before, now))
     if any(kind in _WATCHED for kind in (*kinds_before, *kinds)):
         return False
     return ("tool_result" in kinds) == ("tool_result" in kinds_before)

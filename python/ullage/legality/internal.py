@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -24,7 +23,7 @@ from ullage.legality.blocks import (
     repair_items,
     unsendable,
 )
-from ullage.legality.check import RuleRequest, check_unicode, found_in, read_ledger, rules
+from ullage.legality.check import RuleRequest, check_unicode, read_ledger, rules
 from ullage.legality.draft import (
     ASSISTANT,
     USER,
@@ -46,6 +45,7 @@ RULES: Final = ("A01", "A02", "A05", "A06", "T01")
 """Messages there are and can be read, none is empty, calls and results pair, text is Unicode."""
 
 _PLAIN: Final = ("text", "tool_use", "tool_result")
+Request = TypeVar("Request", bound=RuleRequest)
 
 
 def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
@@ -55,8 +55,8 @@ def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
         yield Violation("A01", "error", at, -1, "cannot be read as an item of the form")
     within = inner(request)
     ledger, unreadable = read_ledger(form.messages, "A01")
-    facts = {**facts_of(within).core, "skip": within.facts["skip"]}
-    for violation in (*unreadable, *core.check(ledger, within.provider.rules, facts)):
+    findings = core.check(ledger, within.provider.rules, facts_of(within).core)
+    for violation in (*unreadable, *findings):
         at = form.owner(violation.message) if violation.message >= 0 else -1
         yield violation._replace(message=at, block=-1)
     yield from check_unicode(items, system=request.system, tools=request.tools)
@@ -80,7 +80,7 @@ def readable(items: Sequence[Any], request: RuleRequest) -> tuple[FormList, list
     return form, unread
 
 
-def inner(request: RuleRequest) -> RuleRequest:
+def inner(request: Request) -> Request:
     """The request as the internal view is asked about: only `RULES` count."""
     skip = tuple(rule for rule in rules() if rule not in RULES)
     return replace(
@@ -235,13 +235,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
         ("A05 A06", lambda draft: repair_pairs(draft, orphans=request.orphans)),
         ("A01 A02", no_messages),
     )
-    done = run_steps(
-        form.messages,
-        work=Draft(form.messages),
-        plan=plan,
-        check=partial(found_in, request=inner(request)),
-        report=found_in(form.messages, inner(request)),
-    )
+    done = run_steps(form.messages, inner(request), Draft, plan)
     action = "dropped an item that does not have the provider's format"
     repairs = [Repair("A01", at, -1, action) for at in unread]
     for one in done.repairs:

@@ -37,9 +37,15 @@ def message_in(item: Any) -> Mapping[str, Any]:
     return message_of(item) or _NOTHING
 
 
+def blocks_in(message: Mapping[str, Any]) -> list[Any]:
+    """Content blocks, which are only read; a string content is one text block."""
+    content = message.get("content")
+    return content if type(content) is list else as_blocks(content)
+
+
 def blocks_of(item: object) -> list[Any]:
-    """Content blocks; a string content is one text block."""
-    return as_blocks(message_in(item).get("content"))
+    """Content blocks of an item; see `blocks_in`."""
+    return blocks_in(message_in(item))
 
 
 def thought_key(block: Any) -> str | None:
@@ -223,9 +229,8 @@ class Originals:
         if not goes_on or not self.steps:
             self.steps.append([])
             self.layout.append([])
-        content = message_in(item).get("content")
         layout, step_of, number, new = self.layout[-1], self.step_of, len(self.steps) - 1, True
-        for block in content if type(content) is list else as_blocks(content):
+        for block in blocks_of(item):
             kind = block.get("type") if type(block) is dict or isinstance(block, Mapping) else None
             if kind == "tool_use":
                 key = f"call:{block.get('id')}"

@@ -7,8 +7,10 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Generic, TypeVar
 
+from ullage._engine import core
 from ullage.legality.blocks import DISPLACED, INTERRUPTED, ORPHANS
 from ullage.legality.draft import (
     ASSISTANT,
@@ -319,7 +321,7 @@ def _leading(target: list[Slot], results: set[int]) -> tuple[set[int], tuple[Slo
 _CALLS = ("server_tool_use", "mcp_tool_use")
 _RESULT = "_tool_result"
 _CHANGES = ("tool_addition", "tool_removal")
-_OF_SERVER = ("mcp_tool_reference", "mcp_toolset_reference")
+_BY_DEFINITION, _OF_SERVER = 3, 4  # `BlockDigest.aux` of a tool change
 
 
 def _is_result(block: Any) -> bool:
@@ -409,8 +411,8 @@ def repair_server_tools(draft: Draft, *, tools: Iterable[str] | None, resume: st
 def repair_fallback(draft: Draft) -> None:
     """Drop what a fallback leaves over: thinking and open calls before its block."""
     dropped: set[int] = set()
-    for run in draft.runs(ASSISTANT):
-        blocks = [block for slot in run for block in slot.blocks]
+    for role, run in groupby(draft.speaking(), lambda slot: slot.role):
+        blocks = [block for slot in run for block in slot.blocks if role == ASSISTANT]
         start = 0
         for at, block in enumerate(blocks):
             if kind_of(block) != "fallback":
@@ -520,20 +522,14 @@ def repair_tool_changes(draft: Draft, *, tools: Iterable[str] | None) -> None:
 
 def _change_stays(block: Any, names: set[str], all_known: bool) -> bool:
     """Whether a block is in order; what a tool change defines is known from then on."""
-    kind = kind_of(block)
-    if kind not in _CHANGES:
+    if kind_of(block) not in _CHANGES:
         return True
-    tool = block.get("tool")
-    definition = tool.get("definition") if isinstance(tool, Mapping) else None
-    if kind_of(tool) in _OF_SERVER or kind_of(definition) == "mcp_toolset":
+    ledger = core.Ledger(None, [{"role": SYSTEM, "content": [block]}])
+    change = ledger.blocks(0)[0]
+    name = ledger.string(change.name)
+    if change.aux == _OF_SERVER:
         return True  # what a server holds is not in the request
-    by_value = isinstance(definition, Mapping)
-    body: Any = definition if by_value else tool
-    own = body.get("name") if isinstance(body, Mapping) else None
-    given_names = (own, block.get("name"), block.get("tool_name"))
-    name = next((name for name in given_names if isinstance(name, str)), "")
-    inline = by_value or (isinstance(tool, Mapping) and "input_schema" in tool)
-    if kind == "tool_removal" or not inline:
+    if change.aux != _BY_DEFINITION:
         return all_known or name in names
     fresh = name not in names
     names.add(name)

@@ -21,7 +21,24 @@ from ullage.providers.registry import AnyProvider, provider_of
 # Parameters of a request other than its messages, by name: no rule would check a misspelled one.
 
 
-class _Anthropic(TypedDict, total=False):
+class RequestParameters(TypedDict, total=False):
+    """What requests of the known APIs hold in addition to messages, system prompt, tools and model.
+
+    The type of a value is the provider's affair; rules read those that they know. What an API has learned since can be
+    given as `params={...}`, where no name is checked.
+    """
+
+    extra_body: object
+    extra_headers: object
+    extra_query: object
+    metadata: object
+    service_tier: object
+    stream: object
+    temperature: object
+    timeout: object
+    tool_choice: object
+    top_p: object
+    # Anthropic's
     anthropic_beta: object
     anthropic_version: object
     betas: object
@@ -47,9 +64,7 @@ class _Anthropic(TypedDict, total=False):
     top_k: object
     user_profile_id: object
     workspace_id: object
-
-
-class _OpenAI(TypedDict, total=False):
+    # OpenAI's
     audio: object
     background: object
     background_options: object
@@ -89,9 +104,7 @@ class _OpenAI(TypedDict, total=False):
     user: object
     verbosity: object
     web_search_options: object
-
-
-class _Others(TypedDict, total=False):
+    # Bedrock's, Gemini's, Mistral's, Ollama's
     additionalModelRequestFields: object
     additionalModelResponseFieldPaths: object
     cachedContent: object
@@ -109,25 +122,6 @@ class _Others(TypedDict, total=False):
     safe_prompt: object
     safetySettings: object
     toolConfig: object
-
-
-class RequestParameters(_Anthropic, _OpenAI, _Others, total=False):
-    """What requests of the known APIs hold in addition to messages, system prompt, tools and model.
-
-    The type of a value is the provider's affair; rules read those that they know. What an API has learned since can be
-    given as `params={...}`, where no name is checked.
-    """
-
-    extra_body: object
-    extra_headers: object
-    extra_query: object
-    metadata: object
-    service_tier: object
-    stream: object
-    temperature: object
-    timeout: object
-    tool_choice: object
-    top_p: object
 
 
 class RuleOptions(RequestParameters, total=False):

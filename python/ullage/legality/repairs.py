@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, Unpack
 
+from ullage._start import loaded
 from ullage.legality.check import Report, RuleRequest, found_in, valid
 from ullage.legality.draft import Repair, Repaired, WorkingCopy
 from ullage.legality.params import REPAIR_OPTIONS, RepairOptions, request_of
@@ -18,32 +18,6 @@ MAX_ROUNDS = 8
 
 Plan = Sequence[tuple[str, Callable[[Any], None]]]
 """Repairs in order: the rules whose violation calls for one, as words in a string, and what it does to the working copy."""
-
-
-def run_steps(
-    messages: Sequence[Any],
-    *,
-    work: WorkingCopy,
-    plan: Plan,
-    check: Callable[[Sequence[Any]], Report],
-    report: Report,
-) -> Repaired:
-    """Runs steps on a working copy of `messages`, of which `report` is, until nothing they are for is left; keeps the best state."""
-    steps = [(frozenset(rules.split()), act) for rules, act in plan]
-    best, result, repairs = report, messages, 0
-    for _ in range(MAX_ROUNDS):
-        done = len(work.repairs)
-        for rules, act in steps:
-            if report.rules & rules:
-                act(work)
-        items = work.build()
-        report = check(items)
-        if work.repairs and len(report.errors) <= len(best.errors):
-            best, result, repairs = report, items, len(work.repairs)
-        idle = len(work.repairs) == done
-        if report.ok or idle or not any(report.rules & rules for rules, _ in steps):
-            break
-    return Repaired(result, tuple(work.repairs[:repairs]), best.errors)
 
 
 class RepairRequest(RuleRequest, kw_only=True):
@@ -59,10 +33,32 @@ class RepairRequest(RuleRequest, kw_only=True):
         return found_in(messages, self)
 
 
-def _repaired(messages: Sequence[Any], request: RepairRequest) -> Repaired:
-    """What the module that the provider's row names makes of the messages; the same list if it is legal."""
-    done: Repaired = import_module(request.provider.repair).repair(messages, request)
-    return done
+def run_steps(
+    messages: Sequence[Any],
+    request: RepairRequest,
+    working_copy: Callable[[Sequence[Any]], WorkingCopy],
+    plan: Plan,
+    report: Report | None = None,
+) -> Repaired:
+    """Runs steps on a working copy of `messages`, of which `report` is, until nothing they are for is left; keeps the best state."""
+    report = request.report(messages) if report is None else report
+    if report.ok:
+        return Repaired(messages)
+    work, best, result, repairs = working_copy(messages), report, messages, 0
+    steps = [(frozenset(rules.split()), act) for rules, act in plan]
+    for _ in range(MAX_ROUNDS):
+        done = len(work.repairs)
+        for rules, act in steps:
+            if report.rules & rules:
+                act(work)
+        items = work.build()
+        report = request.report(items)
+        if work.repairs and len(report.errors) <= len(best.errors):
+            best, result, repairs = report, items, len(work.repairs)
+        idle = len(work.repairs) == done
+        if report.ok or idle or not any(report.rules & rules for rules, _ in steps):
+            break
+    return Repaired(result, tuple(work.repairs[:repairs]), best.errors)
 
 
 def repair(
@@ -101,12 +97,13 @@ def repair(
     check_list(messages)
     around = request_of(repair, options, REPAIR_OPTIONS)
     request = RepairRequest(resume=resume, drop_thinking=drop_thinking, **around)
-    done = _repaired(messages, request)
+    form = loaded(request.provider.repair)
+    done: Repaired = form.repair(messages, request)
     if not any(violation.rule == "T01" and violation.message >= 0 for violation in done.left):
         return done
     # The same without what UTF-8 cannot hold.
     written = [valid(item) for item in messages]
     changed = (at for at, item in enumerate(messages) if written[at] is not item)
     repairs = (Repair("T01", at, -1, "put U+FFFD for lone surrogates") for at in changed)
-    again = _repaired(written, request)
+    again: Repaired = form.repair(written, request)
     return replace(again, repairs=(*repairs, *again.repairs))

@@ -155,9 +155,6 @@ ANSWERED = ("function_call", "custom_tool_call")
 
 def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     """Repairs input items."""
-    report = request.report(items)
-    if report.ok:
-        return Repaired(items)
     items_before = request.items_before
     chained = bool(request.params.get("previous_response_id"))
     plan: Plan = (
@@ -168,7 +165,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
         ("R01", lambda w: _pair(w, request.orphans, chained)),
         ("R02", lambda w: _linked(w, items_before)),
     )
-    return run_steps(items, work=Lines(items), plan=plan, check=request.report, report=report)
+    return run_steps(items, request, Lines, plan)
 
 
 def _kind(line: ChatLine) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ullage import _env
-from ullage._engine import core
+from ullage._engine import NAME, core
 from ullage._start import Frozen, hashlib, pattern
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
@@ -109,7 +109,9 @@ def inspect_opened(
 
 
 def _of_index(path: Path, model: str | None, policy: Policy | None) -> InspectedSession | None:
-    """`None` where the lines' digests are not enough to know the context."""
+    """`None` where the lines' digests are not enough to know the context; the Python engine knows none by them."""
+    if NAME == "python":
+        return None
     weights = weights_for(model or _last_model(path) or None)
     transcript = Transcript.open(path, weights)
     bounds, newest = transcript.index.outline(BOUNDARY)

@@ -267,7 +267,7 @@ class Transcript:
         """Which lines are in the context, of those before `stop` (`None`: of all).
 
         `None` where more than compactions changed the context, a message stands in the queue only, or a boundary
-        cannot be read: then only the conversation tells.
+        cannot be read, and on the Python engine: then only the conversation tells.
         """
         stop = len(self) if stop is None else stop
         marks = None if self._queued else self._marks

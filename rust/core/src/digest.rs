@@ -80,14 +80,11 @@ flags! {
     USER_INPUT = 11;
     UNKNOWN_KEYS = 12;
     HAS_USAGE = 13;
-    ENTRY = 14;
     OUTPUT_CONFIG = 15;
-    CLEAR_AT = 16;
     OPENAI_CHAT = 17;
     EMPTY_CALLS = 18;
     OTHER_CONTENT = 19;
     REASONING = 20;
-    BAD_ROLE = 21;
     FUNCTION_ROLE = 22;
     PREFIX = 23;
 }
@@ -110,14 +107,11 @@ flags! {
     CACHE_5M = 12;
     CACHE_1H = 13;
     CACHE_BAD = 14;
-    EMPTY_RESULT = 15;
     CLEARED = 16;
     OFFLOADED = 17;
-    HAS_CALLER = 18;
     CITATIONS_ON = 19;
     NOT_A_BLOCK = 20;
     NESTED_CACHE = 21;
-    OPAQUE = 22;
     BAD_ARGUMENTS = 23;
     BAD_FORMAT = 24;
     NULL_CONTENT = 25;
@@ -149,15 +143,13 @@ pub struct BlockDigest {
     pub flags: u32,
     /// Calibrated estimate.
     pub tokens: u32,
-    /// Characters / 4.
-    pub rough: u32,
     /// Code points of what is counted.
     pub chars: u32,
     /// The call's id, on calls and results.
     pub id: u32,
     /// The tool's name; the type of a server tool's result.
     pub name: u32,
-    /// By kind: image size, pages, nested images, addition or removal.
+    /// By kind: image size, nested images, addition or removal.
     pub aux: u32,
 }
 
@@ -170,8 +162,6 @@ pub struct MessageDigest {
     pub flags: u32,
     /// Calibrated estimate.
     pub tokens: u32,
-    /// Characters / 4.
-    pub rough: u32,
     /// Where its blocks begin in the ledger.
     pub first_block: u32,
     /// How many it has.

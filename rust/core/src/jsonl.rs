@@ -14,7 +14,6 @@ mod source;
 mod tape;
 
 use crate::digest::{BlockDigest, MessageDigest, message_flag};
-use crate::ledger::Ledger;
 use crate::read::read_entry;
 use crate::strings::Strings;
 use crate::survey::{Paths, Survey, each_path};
@@ -178,17 +177,6 @@ impl Index {
         };
         let newest = self.lines.iter().rposition(spoken).map(saturate_len);
         (marked.map(|(at, _)| at).collect(), newest)
-    }
-
-    /// A ledger of some lines in the order given; those without a digest are left out.
-    #[must_use]
-    pub fn ledger(&self, lines: impl IntoIterator<Item = usize>) -> Ledger {
-        let mut ledger = Ledger::default();
-        let digests = lines.into_iter().filter_map(|at| self.lines.get(at));
-        for message in digests.filter_map(|line| self.message(line)) {
-            ledger.copy(*message, self.own(message), &self.strings);
-        }
-        ledger
     }
 
     /// What fills a context.

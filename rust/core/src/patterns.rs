@@ -1,6 +1,6 @@
 //! Which of some patterns are in a sentence, and which may be: Python's own search decides about the latter.
 //!
-//! Twin of `_reference/text.py`. Patterns are in Python's syntax. Only plain ASCII is judged, where both read a pattern alike.
+//! Without a twin: plain Python searches. Patterns are in Python's syntax. Only plain ASCII is judged, where both read a pattern alike.
 //! Lookarounds are left out, so that a pattern with one may be there; its alternatives without any are there if they are found.
 
 use regex::bytes::{Regex, RegexBuilder};

@@ -1,7 +1,7 @@
 //! Lines of a text that may tell a value: short ones with two digits, among them those with a key, a version or a port.
 //!
 //! A filter in front of the patterns of `ullage.facts.tallies`, which decide: what it leaves out, no pattern takes. Most
-//! lines of a result have no two digits. Twin of `_reference/outcome.py`.
+//! lines of a result have no two digits. Without a twin: plain Python lists every line.
 
 use memchr::{memchr, memchr3};
 

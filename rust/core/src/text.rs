@@ -172,8 +172,6 @@ pub const UNIT: u64 = 4096;
 /// No feature may weigh more than 256 tokens: sums of texts below 2^40 characters stay below 2^64.
 pub const MAX_WEIGHT: u32 = 1 << 20;
 
-/// Counts and sizes that callers may pass; far above any request, far below an overflow.
-pub const MAX_COUNT: u64 = 1 << 53;
 /// Containers inside containers that a JSON walk enters: no API takes tool input so deep.
 pub const MAX_DEPTH: u32 = 128;
 /// Larger integers are refused: their decimal text costs quadratic time.
@@ -276,18 +274,16 @@ pub fn estimate_text(text: Text<'_>, weights: &Weights) -> u64 {
     whole_tokens(weights.weigh(&Features::of(text)))
 }
 
-/// TOK-1: characters by characters per token, rounded half up; `None` if that is 0.
+/// TOK-1: four characters a token, rounded half up.
 ///
 /// ```
 /// use ullage_core::text::rough_tokens;
 ///
-/// assert_eq!([5, 6].map(|chars| rough_tokens(chars, 4)), [Some(1), Some(2)]);
-/// assert_eq!(rough_tokens(5, 0), None);
+/// assert_eq!([5, 6].map(rough_tokens), [1, 2]);
 /// ```
 #[must_use]
-pub fn rough_tokens(chars: u64, chars_per_token: u64) -> Option<u64> {
-    let half = chars_per_token / 2;
-    chars.saturating_add(half).checked_div(chars_per_token)
+pub fn rough_tokens(chars: u64) -> u64 {
+    (chars + 2) / 4
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Binding of `ullage_core::jsonl`: the class `TranscriptIndex`.
 
-use crate::ledger::Ledger;
 use crate::lines::{Fault, Lines};
 use crate::once::import;
 use crate::survey::{Survey, read};
@@ -214,17 +213,6 @@ impl TranscriptIndex {
             return Err(PyIndexError::new_err(format!("string {number} of {count}")));
         }
         string(py, self.index.string(number))
-    }
-
-    /// A ledger of some lines, without reading them again.
-    fn ledger(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> PyResult<Ledger> {
-        let indices: Vec<usize> = indices.extract()?;
-        for &at in &indices {
-            self.at(at)?;
-        }
-        let core = self.index.ledger(indices);
-        let weights = self.weights.as_ref().map(|weights| weights.clone_ref(py));
-        Ok(Ledger::of(py, weights, core))
     }
 
     /// Lines with a subtype, or with this type and none, and the newest response that a model gave.

@@ -44,12 +44,6 @@ impl Ledger {
         question(&self.lock(py).core)
     }
 
-    /// A ledger whose items are not at hand.
-    pub(crate) fn of(py: Python<'_>, weights: Option<Py<Weights>>, core: Core) -> Self {
-        let state = Mutex::new(State::of(core, py.None().bind(py)));
-        Self { weights, state }
-    }
-
     fn weights(&self) -> Option<&CoreWeights> {
         self.weights.as_ref().map(|weights| &weights.get().inner)
     }

@@ -7,7 +7,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use ullage_core::digest::{BLOCK_KINDS, ROLES};
 use ullage_core::text::{
-    self as core, FEATURES, Features, HiddenRule, ImageRule, MAX_COUNT, MAX_WEIGHT, Text,
+    self as core, FEATURES, Features, HiddenRule, ImageRule, MAX_WEIGHT, Text,
 };
 use ullage_core::view::Value;
 
@@ -121,22 +121,9 @@ impl Weights {
     }
 }
 
-fn rough(chars: u64, per_token: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
-    let given = per_token.map(|given| integer("chars_per_token", given, 1, MAX_COUNT));
-    // The range excludes the only divisor without an answer.
-    Ok(core::rough_tokens(chars, given.transpose()?.unwrap_or(4)).unwrap_or(0))
-}
-
 #[pyfunction]
-#[pyo3(
-    signature = (text, chars_per_token=None),
-    text_signature = "(text, chars_per_token=4)"
-)]
-fn rough_text(
-    text: &Bound<'_, PyString>,
-    chars_per_token: Option<&Bound<'_, PyAny>>,
-) -> PyResult<u64> {
-    rough(PyValue::new(text).chars(), chars_per_token)
+fn rough_text(text: &Bound<'_, PyString>) -> u64 {
+    core::rough_tokens(PyValue::new(text).chars())
 }
 
 #[pyfunction]

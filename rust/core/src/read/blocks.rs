@@ -60,9 +60,6 @@ fn common_flags<V: Value>(fields: &BlockFields<V>, kind: BlockKind, name: V) -> 
     if fields.get(block::CACHE_REFERENCE).is_some() || name.is("cache_edits") {
         flags |= flag::CACHE_EDIT;
     }
-    if fields.given(block::CALLER).is_some() {
-        flags |= flag::HAS_CALLER;
-    }
     flags
 }
 
@@ -113,26 +110,21 @@ fn read_kind<V: Value>(
             Ok(())
         }
         _ => {
-            read_opaque(draft, fields);
+            read_as_json(draft, fields);
             draft.meter.json(value, field)
         }
     }
 }
 
 /// Flags and names of the kinds that are counted as their JSON.
-fn read_opaque<V: Value>(draft: &mut Draft<'_>, fields: &BlockFields<V>) {
+fn read_as_json<V: Value>(draft: &mut Draft<'_>, fields: &BlockFields<V>) {
     match draft.digest.kind {
         BlockKind::ServerToolUse => read_server_tool_use(draft, fields),
         BlockKind::ServerToolResult => read_server_tool_result(draft, fields),
         BlockKind::SearchResult => read_search(draft, fields),
         BlockKind::Compaction => draft.digest.flags |= compaction_flags(fields),
         BlockKind::ToolChange => read_tool_change(draft, fields),
-        BlockKind::Unknown => {
-            draft.set_name(fields.get(block::TYPE), "");
-            if fields.given(block::ENCRYPTED_CONTENT).is_some() {
-                draft.digest.flags |= flag::OPAQUE;
-            }
-        }
+        BlockKind::Unknown => draft.set_name(fields.get(block::TYPE), ""),
         _ => {}
     }
 }
@@ -143,8 +135,8 @@ fn read_text<V: Value>(
     field: Path<'_>,
 ) -> Result<(), Error> {
     draft.count_text(fields.get(block::TEXT), Path::Key(&field, "text"))?;
-    if let Some(citations) = fields.get(block::CITATIONS).filter(|list| is_filled(*list)) {
-        draft.digest.flags |= flag::HAS_CITATIONS | opaque(citations);
+    if fields.get(block::CITATIONS).is_some_and(is_filled) {
+        draft.digest.flags |= flag::HAS_CITATIONS;
     }
     Ok(())
 }
@@ -193,7 +185,6 @@ fn read_server_tool_result<V: Value>(draft: &mut Draft<'_>, fields: &BlockFields
     if fields.yes(block::IS_ERROR) {
         draft.digest.flags |= flag::IS_ERROR;
     }
-    draft.digest.flags |= fields.get(block::CONTENT).map_or(0, opaque);
 }
 
 fn read_thinking<V: Value>(
@@ -275,18 +266,15 @@ fn enabled<V: Value>(fields: &BlockFields<V>) -> bool {
 }
 
 fn compaction_flags<V: Value>(fields: &BlockFields<V>) -> u32 {
-    let mut flags = match fields.given(block::CONTENT) {
+    let flags = match fields.given(block::CONTENT) {
         None => flag::NULL_CONTENT,
         Some(content) if content.is_text() => content.with_text(text_flags) & flag::EMPTY_TEXT,
         Some(_) => 0,
     };
-    flags |= fields
-        .text(block::SIGNATURE)
-        .map_or(0, |_| flag::HAS_SIGNATURE);
     flags
         | fields
-            .given(block::ENCRYPTED_CONTENT)
-            .map_or(0, |_| flag::OPAQUE)
+            .text(block::SIGNATURE)
+            .map_or(0, |_| flag::HAS_SIGNATURE)
 }
 
 fn read_tool_change<V: Value>(draft: &mut Draft<'_>, fields: &BlockFields<V>) {
@@ -314,18 +302,4 @@ fn read_tool_change<V: Value>(draft: &mut Draft<'_>, fields: &BlockFields<V>) {
         (true, false) => 1,
         (false, _) => 2,
     };
-}
-
-/// `OPAQUE` if an object, or one in a list, has a key of encrypted data.
-fn opaque<V: Value>(value: V) -> u32 {
-    let mut found = has_encrypted(value);
-    value.each_item(|item| found |= has_encrypted(item));
-    if found { flag::OPAQUE } else { 0 }
-}
-
-fn has_encrypted<V: Value>(value: V) -> bool {
-    value.is_map()
-        && ["encrypted_content", "encrypted_index", "encrypted_stdout"]
-            .iter()
-            .any(|key| value.get(key).is_some())
 }

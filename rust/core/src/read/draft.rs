@@ -98,9 +98,8 @@ impl<'a> Draft<'a> {
 
     pub(super) fn finish(mut self) -> BlockDigest {
         let kind = self.digest.kind as usize;
-        let (tokens, rough, chars) = self.meter.close(|weights| weights.blocks[kind]);
+        let (tokens, chars) = self.meter.close(|weights| weights.blocks[kind]);
         self.digest.tokens = tokens;
-        self.digest.rough = rough;
         self.digest.chars = chars;
         self.digest
     }

@@ -78,11 +78,9 @@ impl<'a, V: Value> Reader<'a, V> {
         let content = self.fields.get(message::CONTENT);
         digest.flags |= content_flags(content) | block_facts(blocks);
         digest.flags |= user_input(role, digest.flags, blocks);
-        let (tokens, rough) = self.own_tokens(role, tools)?;
+        let tokens = self.own_tokens(role, tools)?;
         let all_tokens: u64 = blocks.iter().map(|block| u64::from(block.tokens)).sum();
-        let all_rough: u64 = blocks.iter().map(|block| u64::from(block.rough)).sum();
         digest.tokens = saturate(u64::from(tokens) + all_tokens);
-        digest.rough = saturate(u64::from(rough) + all_rough);
         digest.block_count = saturate_len(blocks.len());
         Ok(digest)
     }
@@ -141,8 +139,7 @@ impl<'a, V: Value> Reader<'a, V> {
         let unknown = self.outer.beyond(BARE_MESSAGE);
         let model = self.fields.get(message::MODEL);
         let synthetic = model.is_some_and(|model| model.is("<synthetic>"));
-        bit(flag::ENTRY, self.enveloped)
-            | bit(flag::UNKNOWN_KEYS, !self.enveloped && unknown)
+        bit(flag::UNKNOWN_KEYS, !self.enveloped && unknown)
             | bit(
                 flag::SYNTHETIC,
                 synthetic || self.outer.yes(message::IS_API_ERROR),
@@ -153,9 +150,11 @@ impl<'a, V: Value> Reader<'a, V> {
     }
 
     fn system_flags(&self, role: Role) -> u32 {
-        let given = |place| role == Role::System && self.fields.given(place).is_some();
-        bit(flag::OUTPUT_CONFIG, given(message::OUTPUT_CONFIG))
-            | bit(flag::CLEAR_AT, given(message::CLEAR_AT))
+        let effort = self.fields.given(message::OUTPUT_CONFIG);
+        bit(
+            flag::OUTPUT_CONFIG,
+            role == Role::System && effort.is_some(),
+        )
     }
 
     fn openai_flags(&self, role: Role) -> u32 {
@@ -233,13 +232,12 @@ impl<'a, V: Value> Reader<'a, V> {
     }
 
     /// What the message costs in addition to its blocks: its role, and fields that hold text.
-    fn own_tokens(&self, role: Role, tools: &mut Tools<'_>) -> Result<(u32, u32), Error> {
+    fn own_tokens(&self, role: Role, tools: &mut Tools<'_>) -> Result<u32, Error> {
         let mut meter = tools.meter();
         if self.fields.mask & TEXTS != 0 {
             self.own_texts(&mut meter)?;
         }
-        let (tokens, rough, _) = meter.close(|weights| weights.messages[role as usize]);
-        Ok((tokens, rough))
+        Ok(meter.close(|weights| weights.messages[role as usize]).0)
     }
 
     fn own_texts(&self, meter: &mut Meter<'_>) -> Result<(), Error> {

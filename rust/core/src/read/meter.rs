@@ -4,7 +4,7 @@ use super::path::Path;
 use super::sources::Source;
 use crate::error::Error;
 use crate::limits::MAX_NODES;
-use crate::text::{JsonTally, MAX_DEPTH, Text, Weights, image_tokens, whole_tokens};
+use crate::text::{JsonTally, MAX_DEPTH, Text, Weights, image_tokens, rough_tokens, whole_tokens};
 use crate::units::saturate;
 use crate::view::{Kind, LeafFault, Value, shown};
 
@@ -34,8 +34,8 @@ pub(super) struct Meter<'a> {
     run: u64,
 }
 
-/// Calibrated tokens, rough tokens, characters.
-pub(super) type Sums = (u32, u32, u32);
+/// Tokens, calibrated where there are weights, and characters.
+pub(super) type Sums = (u32, u32);
 
 impl<'a> Meter<'a> {
     pub(super) fn new(scale: Option<Scale<'a>>) -> Self {
@@ -139,7 +139,7 @@ impl<'a> Meter<'a> {
     /// Rounds what was counted since the last part: a result is the sum of its blocks.
     pub(super) fn end_part(&mut self) {
         self.chars += self.run;
-        self.rough += (self.run + 2) / 4;
+        self.rough += rough_tokens(self.run);
         self.run = 0;
     }
 
@@ -147,13 +147,12 @@ impl<'a> Meter<'a> {
     pub(super) fn close(&mut self, overhead: impl FnOnce(&Weights) -> u32) -> Sums {
         self.end_part();
         self.settle();
-        let rough = saturate(self.rough);
         let chars = saturate(self.chars);
         let Some((weights, _)) = &self.scale else {
-            return (rough, rough, chars);
+            return (saturate(self.rough), chars);
         };
         let micro = self.micro.saturating_add(u64::from(overhead(weights)));
-        (saturate(self.whole + whole_tokens(micro)), rough, chars)
+        (saturate(self.whole + whole_tokens(micro)), chars)
     }
 
     fn weigh(&mut self, text: Text<'_>) {

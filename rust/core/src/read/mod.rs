@@ -160,7 +160,7 @@ fn read_metadata<V: Value>(
             .map_or_else(|| "nothing".to_owned(), shown);
         return Err(invalid("must be an object", "message", got));
     }
-    let mut flags = flag::ENTRY | envelope_flags(outer);
+    let mut flags = envelope_flags(outer);
     if kind.is("system")
         && outer
             .get(key::SUBTYPE)

@@ -51,13 +51,10 @@ pub(super) fn read_result_content<V: Value>(
         draft.digest.flags |= result_flags(given);
         return Ok(());
     };
-    let (mut blank, mut fault, mut index) = (true, None, 0);
+    let (mut fault, mut index) = (None, 0);
     list.each_item(|item| {
         if fault.is_none() {
-            match read_nested(draft, item, Path::Item(&field, index)) {
-                Ok(says_nothing) => blank &= says_nothing,
-                Err(error) => fault = Some(error),
-            }
+            fault = read_nested(draft, item, Path::Item(&field, index)).err();
             draft.meter.end_part();
         }
         index += 1;
@@ -65,30 +62,22 @@ pub(super) fn read_result_content<V: Value>(
     if let Some(error) = fault {
         return Err(error);
     }
-    draft.digest.flags |= if blank { flag::EMPTY_RESULT } else { 0 };
     if let Some(only) = list.only_item()
         && nested_kind(only) == Some(BlockKind::Text)
     {
         let text = only.get("text").filter(|text| !text.is_null());
-        draft.digest.flags |= result_flags(text) & (flag::CLEARED | flag::OFFLOADED);
+        draft.digest.flags |= result_flags(text);
     }
     Ok(())
 }
 
 /// What a tool result's whole text says of it.
 fn result_flags<V: Value>(content: Option<V>) -> u32 {
-    let Some(content) = content else {
-        return flag::EMPTY_RESULT;
-    };
-    if !content.is_text() {
+    let Some(content) = content.filter(|content| content.is_text()) else {
         return 0;
-    }
+    };
     content.with_glimpse(|text| {
-        if is_blank(text) {
-            flag::EMPTY_RESULT
-        } else if equals(text, CLEARED_TEXT.as_bytes())
-            || starts_with(text, COMPACTED_START.as_bytes())
-        {
+        if equals(text, CLEARED_TEXT.as_bytes()) || starts_with(text, COMPACTED_START.as_bytes()) {
             flag::CLEARED
         } else if starts_with(text, OFFLOADED_START.as_bytes()) {
             flag::OFFLOADED
@@ -108,8 +97,8 @@ fn nested_kind<V: Value>(item: V) -> Option<BlockKind> {
     Some(name.with_text(|text| with_utf8(text, kind_of)))
 }
 
-/// Counts a block inside a result; whether it is a text that says nothing.
-fn read_nested<V: Value>(draft: &mut Draft<'_>, item: V, field: Path<'_>) -> Result<bool, Error> {
+/// Counts a block inside a result.
+fn read_nested<V: Value>(draft: &mut Draft<'_>, item: V, field: Path<'_>) -> Result<(), Error> {
     let mut fields = Fields::EMPTY;
     block::fill(&mut fields, item);
     let name = fields.text(block::TYPE);
@@ -147,7 +136,7 @@ fn read_nested<V: Value>(draft: &mut Draft<'_>, item: V, field: Path<'_>) -> Res
             draft.meter.json(item, field)?;
         }
     }
-    Ok(false)
+    Ok(())
 }
 
 /// Counts a cache marker inside a result in `aux`, up to 255 of each TTL.
@@ -167,7 +156,7 @@ fn read_nested_text<V: Value>(
     draft: &mut Draft<'_>,
     fields: &BlockFields<V>,
     field: Path<'_>,
-) -> Result<bool, Error> {
+) -> Result<(), Error> {
     let text = fields.get(block::TEXT);
     draft.meter.either(text, Path::Key(&field, "text"))?;
     if fields.get(block::CITATIONS).is_some_and(is_filled) {
@@ -176,5 +165,5 @@ fn read_nested_text<V: Value>(
     let text = text.filter(|text| text.is_text());
     let blank = text.is_none_or(|text| text.with_glimpse(is_blank));
     draft.digest.more |= u16::from(blank) * NESTED_BLANK;
-    Ok(blank)
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Images and documents (A21, A22).
+//! Images (A21).
 
 use super::facts::Facts;
 use super::findings::{At, Findings, REQUEST};
@@ -13,26 +13,16 @@ const MANY_IMAGES: u64 = 20;
 pub(crate) struct Media {
     images: u64,
     documents: u64,
-    pages: u64,
-    pages_over: Option<At>,
 }
 
 impl Media {
     pub(crate) fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         for (at, block) in view.each() {
             if block.kind == BlockKind::Document {
-                self.document(at, block, facts);
+                self.documents += 1;
             } else if block.kind == BlockKind::Image || block.has(flag::NESTED_MEDIA) {
                 self.image(at, block, facts, out);
             }
-        }
-    }
-
-    fn document(&mut self, at: At, block: &BlockDigest, facts: &Facts) {
-        self.documents += 1;
-        self.pages += u64::from(block.aux);
-        if self.pages > facts.page_limit {
-            self.pages_over.get_or_insert(at);
         }
     }
 
@@ -74,13 +64,6 @@ impl Media {
             for (_, at) in out.large.clone() {
                 out.error("A21", at, detail.clone());
             }
-        }
-        if let Some(at) = self.pages_over {
-            let detail = format!(
-                "{} PDF pages, the limit is {}",
-                self.pages, facts.page_limit
-            );
-            out.error("A22", at, detail);
         }
     }
 }

@@ -22,7 +22,7 @@ mod view;
 pub use facts::{Fact, Facts};
 pub use findings::Violation;
 
-use crate::digest::{MessageDigest, Role, message_flag};
+use crate::digest::{MessageDigest, Role};
 use crate::error::Error;
 use crate::ledger::Ledger;
 use anthropic::Anthropic;
@@ -174,7 +174,7 @@ impl Verifier {
         }
         let message = ledger.message(index);
         // Envelopes without a message are not on the wire.
-        if message.role == Role::None && !message.has(message_flag::BAD_ROLE) {
+        if message.role == Role::None {
             return;
         }
         self.out.at = index;

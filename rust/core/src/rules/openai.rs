@@ -88,10 +88,6 @@ impl OpenAi {
     pub(crate) fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         self.messages += 1;
         let role = view.message.role;
-        if role == Role::None {
-            out.error("O06", view.whole(), "role is not one of the chat form");
-            return;
-        }
         if role == Role::Tool {
             self.tool(view, out);
         } else {

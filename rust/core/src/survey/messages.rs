@@ -10,7 +10,6 @@ use crate::units::{Map, Set};
 const STRANGE: u32 = flag::OPENAI_CHAT
     | flag::EMPTY_CALLS
     | flag::OTHER_CONTENT
-    | flag::BAD_ROLE
     | flag::FUNCTION_ROLE
     | flag::BAD_CONTENT;
 

@@ -27,12 +27,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Digests without their items, for which `none` stands: a sync reads all of them.
-    pub(super) fn of(core: Core, none: &Bound<'_, PyAny>) -> Self {
-        let held = (0..core.len()).map(|_| none.clone().unbind()).collect();
-        Self { core, held }
-    }
-
     /// Appends all items or none; the new length. Whoever passes them holds them too: none ends in here.
     pub(super) fn append<'py>(
         &mut self,
