@@ -314,14 +314,11 @@ class TextSplitter(Protocol):
         ...
 
 
-if TYPE_CHECKING:
-    TokenCounter: TypeAlias = (
-        Callable[[list[BaseMessage]], int]
-        | Callable[[BaseMessage], int]
-        | ChatModel
-        | Literal["approximate"]
-    )
-
+# A text, as LangChain is imported for type checkers only.
+TokenCounter: TypeAlias = (
+    "Callable[[list[BaseMessage]], int] | Callable[[BaseMessage], int] | ChatModel"
+    " | Literal['approximate']"
+)
 _Count = Callable[[list[Any]], int]
 _Split = Callable[[str], list[str]]
 

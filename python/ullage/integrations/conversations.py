@@ -233,7 +233,7 @@ class HeldConversation(Generic[M]):
         return _TOO_LONG if overflow and not classify(error).is_overflow else error
 
 
-class ManagerOptions(TypedDict, total=False):
+class PassedOptions(TypedDict, total=False):
     """What is passed on to the manager of each conversation, see `Options`."""
 
     policy: Policy | str | None
@@ -244,7 +244,7 @@ class ManagerOptions(TypedDict, total=False):
     listeners: Iterable[Listener]
 
 
-class Options(ManagerOptions, total=False):
+class Options(PassedOptions, total=False):
     """What every way in takes, by name.
 
     Attributes:
@@ -293,7 +293,7 @@ class HeldConversations(Generic[M]):
     ) -> None:
         self._translator, self._provider, self._overflow = translator, provider, overflow
         self._record = options.pop("record", None)
-        self._options = managed = cast("ManagerOptions", options)
+        self._options = managed = cast("PassedOptions", options)
         listeners = managed.get("listeners", ())
         if isinstance(listeners, Iterable):  # once only; anything else is refused below
             managed["listeners"] = tuple(listeners)

@@ -68,10 +68,7 @@ class UllageConversationManager(ConversationManager):
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Before each request of the model the messages are made to fit."""
         super().register_hooks(registry, **kwargs)
-        registry.add_callback(BeforeModelCallEvent, self._before_model_call)
-
-    def _before_model_call(self, event: BeforeModelCallEvent) -> None:
-        self._fit(event.agent)
+        registry.add_callback(BeforeModelCallEvent, lambda event: self._fit(event.agent))
 
     def apply_management(self, agent: Agent, **kwargs: Any) -> None:
         """Called after an invocation; the next request is fitted when it is made."""

@@ -213,6 +213,9 @@ def _name(text: str) -> str:
 # ---- Anthropic ---------------------------------------------------------------------------------
 
 
+_COUNTS = "input_tokens cache_creation_input_tokens cache_read_input_tokens output_tokens".split()
+
+
 def summary_answer(text: str, model: str, *, stream: bool) -> LocalAnswer:
     """A summary as Claude Code reads it: a message with one text and no tokens."""
     message = {
@@ -223,12 +226,7 @@ def summary_answer(text: str, model: str, *, stream: bool) -> LocalAnswer:
         "content": [{"type": "text", "text": text}],
         "stop_reason": "end_turn",
         "stop_sequence": None,
-        "usage": {
-            "input_tokens": 0,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
-            "output_tokens": 0,
-        },
+        "usage": dict.fromkeys(_COUNTS, 0),
     }
     return message_answer(message, stream=stream)
 

@@ -461,15 +461,14 @@ def events(message: dict[str, Any]) -> Iterator[Event]:
 
 def _split(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """How a block begins in a stream, and what is added to it."""
-    if block["type"] == "text":
-        parts = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
-        return {**block, "text": ""}, parts
-    if block["type"] == "thinking":
-        thought = pieces(block["thinking"])
-        parts = [{"type": "thinking_delta", "thinking": piece} for piece in thought]
+    kind = block["type"]
+    if kind in ("text", "thinking"):
+        parts = [{"type": f"{kind}_delta", kind: piece} for piece in pieces(block[kind])]
+        if kind == "text":
+            return {**block, kind: ""}, parts
         sign = {"type": "signature_delta", "signature": block["signature"]}
-        return {**block, "thinking": "", "signature": ""}, [*parts, sign]
-    if block["type"] == "tool_use":
+        return {**block, kind: "", "signature": ""}, [*parts, sign]
+    if kind == "tool_use":
         arguments = pieces(orjson.dumps(block["input"]).decode())
         parts = [{"type": "input_json_delta", "partial_json": piece} for piece in arguments]
         return {**block, "input": {}}, parts
