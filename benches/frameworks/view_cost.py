@@ -17,7 +17,7 @@ from langchain_core.messages import AnyMessage, convert_to_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
 from ullage.integrations.conversations import HeldConversations, ModelFacts
-from ullage.integrations.langchain import LangChainTranslator
+from ullage.integrations.langchain import TRANSLATOR
 from ullage.providers import openai_chat
 from ullage.testing import scenario
 
@@ -45,7 +45,7 @@ def milliseconds(run: Callable[[], Any]) -> float:
 
 def row(count: int) -> str:
     whole = messages(count)
-    held = HeldConversations[AnyMessage](LangChainTranslator(), context_window=WINDOW)
+    held = HeldConversations[AnyMessage](TRANSLATOR, context_window=WINDOW)
     conversation = held.of("one", ModelFacts("gpt-5.4"))
     conversation.fit(whole[: -2 * STEPS])
     ours, counted, copied = [], [], []

@@ -26,7 +26,7 @@ from ullage.levels.view import View
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.requests.lists import keep_window, truncate_head
-from ullage.testing._material import sign_thinking
+from ullage.testing.generator import sign_thinking
 
 __all__ = ["PADDED", "PADDING", "PLANS", "Left"]
 

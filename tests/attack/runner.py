@@ -31,7 +31,7 @@ from ullage.legality import Originals, Report, validate
 from ullage.legality.draft import Repaired
 from ullage.legality.repairs import repair
 from ullage.providers import PROVIDERS, bedrock, gemini, mistral, openai_chat, openai_responses
-from ullage.testing._material import sign_thinking
+from ullage.testing.generator import sign_thinking
 
 __all__ = ["PLAN_TABLE", "UNMENDABLE", "Attack", "Failure", "plan_of"]
 

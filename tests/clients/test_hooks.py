@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.machine_kit import Machine, claude_lines, lines
-from ullage.clients.bounded_output import DEFAULT_CHARS, bounded
 from ullage.clients.claude_code import LIMIT_CHARS, MOST_COPIES, archive, restored
-from ullage.clients.hook import EVENTS, answer
-from ullage.clients.status_line import status_line
+from ullage.clients.hook import DEFAULT_CHARS, EVENTS, answer, bounded, status_line
 from ullage.messages import BOUNDARY
 
 HEAVY = (
@@ -143,7 +141,7 @@ def test_a_hook_starts_with_little(machine):
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
     )
     loaded = done.stdout
-    assert "ullage.clients.bounded_output" in loaded
+    assert "ullage.clients.hook" in loaded
     for name in HEAVY:
         assert f"'{name}'" not in loaded, name
 

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from tests.machine_kit import IDS, Machine, claude_lines
-from ullage.clients.mcp_protocol import MODERN, PROTOCOLS, McpServer, McpTool, ToolReply
-from ullage.clients.mcp_server import server
+from ullage.clients import mcp_server, mcp_tools
+from ullage.clients.mcp_server import MODERN, PROTOCOLS, McpServer
 from ullage.sessions import compact_session, open_session
 
 TOOLS = ["recall", "search_sessions", "remember", "notes", "context_usage"]
@@ -31,11 +31,11 @@ def machine(tmp_path, monkeypatch):
     return made
 
 
-def ask(method, params=None, served=None, name=1):
+def ask(method, params=None, name=1):
     message = {"jsonrpc": "2.0", "id": name, "method": method}
     if params is not None:
         message["params"] = params
-    return (served or server()).answer(json.dumps(message).encode())
+    return McpServer().answer(json.dumps(message).encode())
 
 
 def call(tool, /, **given):
@@ -89,7 +89,7 @@ def test_the_tools_have_schemas_and_hints():
     ],
 )  # fmt: skip
 def test_what_is_no_request_is_answered_with_an_error(line, code):
-    assert server().answer(line)["error"]["code"] == code
+    assert McpServer().answer(line)["error"]["code"] == code
 
 
 def test_notifications_and_answers_are_not_answered():
@@ -97,30 +97,27 @@ def test_notifications_and_answers_are_not_answered():
         b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
         b'{"jsonrpc":"2.0","id":3,"result":{}}',
     ):
-        assert server().answer(message) is None
+        assert McpServer().answer(message) is None
     batch = b'[{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":"a","method":"ping"}]'
-    assert server().answer(batch) == [{"jsonrpc": "2.0", "id": "a", "result": {}}]
+    assert McpServer().answer(batch) == [{"jsonrpc": "2.0", "id": "a", "result": {}}]
 
 
 def test_a_stream_goes_on_after_garbage_and_long_lines(monkeypatch):
-    from ullage.clients import mcp_protocol
-
-    monkeypatch.setattr(mcp_protocol, "MAX_LINE_BYTES", 1_000)
+    monkeypatch.setattr(mcp_server, "MAX_LINE_BYTES", 1_000)
     out = io.BytesIO()
     ping = b'{"jsonrpc":"2.0","id":9,"method":"ping"}\n'
-    server().serve(io.BytesIO(b"garbage\n\n" + b"x" * 5_000 + b"\n" + ping), out)
+    McpServer().serve(io.BytesIO(b"garbage\n\n" + b"x" * 5_000 + b"\n" + ping), out)
     answers = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [each.get("id") for each in answers] == [None, None, 9]
 
 
-def test_a_tool_that_fails_says_why_and_the_server_goes_on():
+def test_a_tool_that_fails_says_why_and_the_server_goes_on(monkeypatch):
     def fail(given):
         raise RuntimeError("no \ud800 luck")
 
-    served = McpServer("s", "1", [McpTool("t", "T", "d", {"type": "object"}, fail)], "")
-    result = ask("tools/call", {"name": "t", "arguments": None}, served)["result"]
+    monkeypatch.setattr(mcp_tools, "notes", fail)
+    result = ask("tools/call", {"name": "notes", "arguments": None})["result"]
     assert (result["isError"], result["content"][0]["text"]) == (True, "no ? luck.")
-    assert ToolReply("x").data is None
 
 
 # ---- the tools --------------------------------------------------------------------------------
@@ -148,7 +145,7 @@ def test_recall_without_a_compaction_has_nothing_to_list(machine):
 
 
 def test_recall_returns_the_whole_of_what_a_hook_shortened(machine):
-    from ullage.clients.bounded_output import bounded
+    from ullage.clients.hook import bounded
 
     whole = "".join(f"row {at}\n" for at in range(9_000))
     given = {
@@ -236,7 +233,7 @@ def test_a_start_loads_little_and_nothing_else_reaches_the_client(machine):
         import sys
         before = set(sys.modules)
         from ullage.clients import mcp_server
-        mcp_server.server().answer(b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}')
+        mcp_server.McpServer().answer(b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}')
         print(sorted(set(sys.modules) - before))
     """
     words = [sys.executable, "-P", "-c", program]

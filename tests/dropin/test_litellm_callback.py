@@ -24,7 +24,7 @@ from tests.frameworks.generated import COUNTS, SMALL, Tally, short_talks, there_
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from tests.oracle.server import OracleServer
 from ullage import outgoing
-from ullage.integrations.conversations import HeldConversations, NativeItems
+from ullage.integrations.conversations import NATIVE, HeldConversations
 from ullage.integrations.litellm import UllageLogger
 from ullage.testing import ScriptedSummarizer, assert_legal
 
@@ -456,7 +456,7 @@ def round_trips(seeds: Iterable[int]) -> Tally:
     """A third of them in each form that litellm takes."""
     found, given = Tally(), list(seeds)
     for at, form in enumerate(("openai_chat", "anthropic", "openai_responses")):
-        held = HeldConversations[Any](NativeItems(), provider=form, **SMALL)
+        held = HeldConversations[Any](NATIVE, provider=form, **SMALL)
         done = there_and_back(
             given[at::3],
             held,

@@ -29,7 +29,7 @@ from agent_framework import (
 
 from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from ullage.integrations.agent_framework import (
-    MessageTranslator,
+    TRANSLATOR,
     UllageChatMiddleware,
     UllageCompactionStrategy,
 )
@@ -218,7 +218,7 @@ def _content(block: dict[str, Any]) -> Content:
 
 
 def round_trips(seeds: Iterable[int]) -> Tally:
-    held = HeldConversations[Message](MessageTranslator(), **SMALL)
+    held = HeldConversations[Message](TRANSLATOR, **SMALL)
 
     def judged(messages: list[Message]) -> None:
         assert_legal("openai_chat", request(messages))

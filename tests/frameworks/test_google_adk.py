@@ -21,7 +21,7 @@ from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage import outgoing
 from ullage.integrations.conversations import HeldConversations
-from ullage.integrations.google_adk import ContentTranslator, UllagePlugin
+from ullage.integrations.google_adk import TRANSLATOR, UllagePlugin
 from ullage.testing import ScriptedSummarizer, assert_legal
 
 SUMMARY = ScriptedSummarizer()([{"role": "user", "content": "Look everywhere."}]).text
@@ -31,14 +31,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 
 
 def legal(contents: list[Content]) -> list[Any]:
-    read = [ContentTranslator().read(content) for content in contents]
+    read = [TRANSLATOR.read(content) for content in contents]
     assert_legal("gemini", read)
     assert_legal_by_oracle("gemini", read, window=0)
     return read
 
 
 def size(contents: Any) -> int:
-    return sum(len(json.dumps(ContentTranslator().read(each))) for each in contents)
+    return sum(len(json.dumps(TRANSLATOR.read(each))) for each in contents)
 
 
 class Script(BaseLlm):
@@ -130,13 +130,13 @@ def test_the_agents_own_model_writes_the_summary():
 
 
 def round_trips(seeds: Iterable[int]) -> Tally:
-    held = HeldConversations[Content](ContentTranslator(), provider="gemini", **SMALL)
+    held = HeldConversations[Content](TRANSLATOR, provider="gemini", **SMALL)
 
     def native(talk: Any) -> list[Content]:
         return [Content.model_validate(each) for each in outgoing(talk, provider="gemini").messages]
 
     def judged(contents: list[Content]) -> None:
-        assert_legal("gemini", [ContentTranslator().read(each) for each in contents])
+        assert_legal("gemini", [TRANSLATOR.read(each) for each in contents])
 
     return there_and_back(seeds, held, "gemini-2.5-pro", native, judged)
 

@@ -35,7 +35,7 @@ from pydantic import TypeAdapter
 from tests.frameworks.generated import COUNTS, SMALL, Tally, short_talks, there_and_back
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage.integrations.conversations import HeldConversations
-from ullage.integrations.inspect_ai import InspectTranslator, UllageCompaction
+from ullage.integrations.inspect_ai import TRANSLATOR, UllageCompaction
 from ullage.testing import ScriptedSummarizer, assert_legal
 
 SUMMARY = ScriptedSummarizer()([{"role": "user", "content": "Look everywhere."}]).text
@@ -199,7 +199,7 @@ def _same(one: ChatMessage, other: ChatMessage) -> None:
 
 
 def round_trips(seeds: Iterable[int]) -> Tally:
-    held = HeldConversations[ChatMessage](InspectTranslator(), **SMALL)
+    held = HeldConversations[ChatMessage](TRANSLATOR, **SMALL)
 
     def dump(messages: list[ChatMessage]) -> list[ChatMessage]:
         return [message.model_copy(deep=True) for message in messages]
@@ -254,7 +254,7 @@ def test_reasoning_and_what_a_provider_needs_back_stay():
     thought = ContentReasoning(reasoning="hm", signature="sig", internal={"id": "r1"})
     call = ToolCall(id="c1", function="look", arguments={"place": "x" * 50})
     given = ChatMessageAssistant(content=[thought, ContentText(text="So.")], tool_calls=[call])
-    translator = InspectTranslator()
+    translator = TRANSLATOR
     now = json.loads(json.dumps(translator.read(given)))
     now["content"][-1]["input"] = {"place": "y"}
     made = translator.changed(given, now)

@@ -28,7 +28,7 @@ from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage.counting.calibration import UntrueUsageWarning
 from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import HeldConversations, ModelFacts
-from ullage.integrations.langchain import LangChainTranslator, UllageMiddleware
+from ullage.integrations.langchain import TRANSLATOR, UllageMiddleware
 from ullage.testing import ScriptedSummarizer, assert_legal
 
 SUMMARY = ScriptedSummarizer()([{"role": "user", "content": "Look everywhere."}]).text
@@ -249,7 +249,7 @@ def test_calls_in_the_content_go_as_their_calls_do():
     call = {"name": "look", "args": {"place": "x" * 40}, "id": "c"}
     blocks = [{"type": "tool_use", "id": "c", "name": "look", "input": call["args"]}] * 2
     given = AIMessage([{"type": "text", "text": "So."}, *blocks], tool_calls=[call, call])
-    translator = LangChainTranslator()
+    translator = TRANSLATOR
     now = translator.read(given)
     now = {**now, "content": [*now["content"][:2], {**now["content"][2], "id": "c-2", "input": {}}]}
     made = translator.changed(given, now)
@@ -267,7 +267,7 @@ def test_a_result_without_its_call_is_sent_as_a_text():
         ToolMessage("rows", tool_call_id="gone"),
         HumanMessage("So?"),
     ]
-    held = HeldConversations[AnyMessage](LangChainTranslator(), **SMALL)
+    held = HeldConversations[AnyMessage](TRANSLATOR, **SMALL)
     sent = held.of("one", ModelFacts("gpt-5.4")).fit(messages).messages
     assert [each.type for each in sent] == ["human"] * len(sent)
     legal(sent)
@@ -334,7 +334,7 @@ def _same(one: Any, other: Any) -> None:
 
 
 def round_trips(seeds: Iterable[int]) -> Tally:
-    held = HeldConversations[AnyMessage](LangChainTranslator(), **SMALL)
+    held = HeldConversations[AnyMessage](TRANSLATOR, **SMALL)
 
     def judged(messages: list[AnyMessage]) -> None:
         assert_legal("openai_chat", convert_to_openai_messages(messages))

@@ -34,7 +34,7 @@ from llama_index.core.memory import ChatMemoryBuffer, Memory
 
 from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from ullage.integrations.conversations import HeldConversations
-from ullage.integrations.llama_index import ChatMessageTranslator, UllageBlock, UllageLLM
+from ullage.integrations.llama_index import TRANSLATOR, UllageBlock, UllageLLM
 from ullage.testing import ScriptedSummarizer, assert_legal
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -374,14 +374,14 @@ def test_calls_of_older_integrations_are_read():
     function = {"name": "look", "arguments": '{"place": "a"}'}
     call = {"id": "c1", "type": "function", "function": function}
     message = ChatMessage(role="assistant", additional_kwargs={"tool_calls": [call]})
-    read = ChatMessageTranslator().read(message)
+    read = TRANSLATOR.read(message)
     assert read["content"] == [
         {"type": "tool_use", "id": "c1", "name": "look", "input": {"place": "a"}}
     ]
 
 
 def test_blocks_that_stay_are_the_same_objects():
-    translator = ChatMessageTranslator()
+    translator = TRANSLATOR
     picture = ImageBlock(image=b"\x89PNG\r\n\x1a\n", image_mimetype="image/png")
     paper = DocumentBlock(data=b"%PDF-1.4", document_mimetype="application/pdf")
     sign = {"signature": "s"}
@@ -432,7 +432,7 @@ def _block(block: dict[str, Any]) -> Any:
 
 
 def round_trips(seeds: Iterable[int]) -> Tally:
-    held = HeldConversations[ChatMessage](ChatMessageTranslator(), **SMALL)
+    held = HeldConversations[ChatMessage](TRANSLATOR, **SMALL)
 
     def judged(messages: list[ChatMessage]) -> None:
         assert_legal("openai_chat", request(messages))

@@ -25,7 +25,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage import outgoing
-from ullage.integrations.conversations import HeldConversations, NativeItems
+from ullage.integrations.conversations import NATIVE, HeldConversations
 from ullage.integrations.openai_agents import UllageModel, UllageSession, ullage_filter
 from ullage.testing import ScriptedSummarizer, assert_legal
 
@@ -159,7 +159,7 @@ def test_a_session_stays_small_and_goes_on(tmp_path):
 
 
 def round_trips(seeds: Iterable[int]) -> Tally:
-    held = HeldConversations[Any](NativeItems(), provider="openai_responses", **SMALL)
+    held = HeldConversations[Any](NATIVE, provider="openai_responses", **SMALL)
 
     def native(talk: Any) -> list[Any]:
         return list(outgoing(talk, provider="openai_responses").messages)

@@ -33,7 +33,7 @@ from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage.counting.calibration import UntrueUsageWarning
 from ullage.integrations.conversations import HeldConversations
 from ullage.integrations.pydantic_ai import (
-    PydanticTranslator,
+    TRANSLATOR,
     Ullage,
     UllageStrategy,
     ullage_history,
@@ -45,7 +45,7 @@ PROFILE: Any = {"context_window": 6_000}
 
 
 def legal(messages: list[ModelMessage]) -> None:
-    read = [PydanticTranslator().read(message) for message in messages]
+    read = [TRANSLATOR.read(message) for message in messages]
     bare = [{"role": each["role"], "content": each["content"]} for each in read]
     assert_legal("anthropic", bare)
     assert_legal_by_oracle("anthropic", bare, window=0)
@@ -166,7 +166,7 @@ def test_a_stored_history_goes_on_in_another_process():
     same = Ullage()
     agent(two, same).run_sync("More.", message_history=history)
     agent(three, Ullage()).run_sync("More.", message_history=stored)
-    texts = [[str(PydanticTranslator().read(m)) for m in script.sent[0]] for script in (two, three)]
+    texts = [[str(TRANSLATOR.read(m)) for m in script.sent[0]] for script in (two, three)]
     assert texts[0] == texts[1]
 
 
@@ -245,7 +245,7 @@ def _same(one: ModelMessage, other: ModelMessage) -> None:
 
 
 def round_trips(seeds: Iterable[int]) -> Tally:
-    held = HeldConversations[ModelMessage](PydanticTranslator(), **SMALL)
+    held = HeldConversations[ModelMessage](TRANSLATOR, **SMALL)
     dump = ModelMessagesTypeAdapter.dump_json
     return there_and_back(seeds, held, "gpt-5.4", given, legal, _same, dump)
 

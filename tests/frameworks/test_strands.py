@@ -18,7 +18,7 @@ from strands.types.exceptions import ContextWindowOverflowException
 
 from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from ullage import outgoing
-from ullage.integrations.conversations import HeldConversations, NativeItems
+from ullage.integrations.conversations import NATIVE, HeldConversations
 from ullage.integrations.strands import UllageConversationManager
 from ullage.testing import ScriptedSummarizer, assert_legal
 
@@ -148,7 +148,7 @@ def test_a_session_is_resumed(tmp_path):
 
 
 def round_trips(seeds: Iterable[int]) -> Tally:
-    held = HeldConversations[Any](NativeItems(), provider="bedrock", **SMALL)
+    held = HeldConversations[Any](NATIVE, provider="bedrock", **SMALL)
 
     def native(talk: Any) -> list[Any]:
         return list(outgoing(talk, provider="bedrock").messages)

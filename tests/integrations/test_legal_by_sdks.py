@@ -21,7 +21,7 @@ from ullage.legality.incremental import Repairer
 from ullage.legality.repairs import repair
 from ullage.providers import anthropic as to_anthropic, classify, openai_chat, openai_responses
 from ullage.testing import Step
-from ullage.testing._material import sign_thinking
+from ullage.testing.generator import sign_thinking
 from ullage.testing.script import Failure
 
 anthropic = pytest.importorskip("anthropic")

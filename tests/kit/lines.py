@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ullage.messages import Block, Message
-from ullage.testing._material import Rng
-from ullage.testing.generator import Scenario
+from ullage.testing.generator import Rng, Scenario
 
 if TYPE_CHECKING:
     from tests.kit.transcripts import Layout

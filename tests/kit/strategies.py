@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tests.kit.talk import FORMS, Exchange, Round, Talk, Turn
 from tests.kit.transcripts import Layout, SessionFile, session_file
 from ullage.exceptions import InvalidPolicy
-from ullage.testing._material import SYSTEM, TOOLS, WEB_SEARCH
-from ullage.testing.generator import Scenario, Truth
+from ullage.testing.generator import Scenario, Truth, material
 
 __all__ = [
     "FEATURES",
@@ -198,9 +197,10 @@ def legal_requests(
         parts = {"system": system} if system is not None else {}
         return {"model": model, "max_tokens": 1024, **parts, "tools": tools, "messages": messages}
 
-    tools = st.sampled_from([[*TOOLS[:1]], [*TOOLS], [*TOOLS, WEB_SEARCH]])
+    words = material()
+    tools = st.sampled_from([words.tools[:1], words.tools, [*words.tools, words.web_search]])
     talks = _talks(_checked(features, "anthropic"), max_turns, 2)
-    return st.builds(build, talks, st.none() | st.just(SYSTEM), tools)
+    return st.builds(build, talks, st.none() | st.just(words.system), tools)
 
 
 def _layouts() -> st.SearchStrategy[Layout]:

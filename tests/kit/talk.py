@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ullage.messages import SystemPrompt
-from ullage.testing._material import pdf, png, sign_thinking
+from ullage.testing.generator import pdf, png, sign_thinking
 
 __all__ = ["FORMS", "Exchange", "Round", "Talk", "Turn"]
 

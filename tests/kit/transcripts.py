@@ -15,8 +15,7 @@ import orjson
 
 from tests.kit.lines import LineWriter, is_input
 from ullage.messages import CLEARED, Message
-from ullage.testing._material import Rng
-from ullage.testing.generator import Scenario, Style, scenario
+from ullage.testing.generator import Rng, Scenario, Style, scenario
 from ullage.testing.script import Step, answer
 
 __all__ = ["Layout", "SessionFile", "session_287k", "session_file"]

@@ -15,7 +15,7 @@ from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 from ullage.testing import Scenario, conversation, scenario
-from ullage.testing._material import Walk, seal, unseal
+from ullage.testing.generator import Walk, seal, unseal
 
 MODEL = "claude-opus-5-5"
 COLLAPSE = {"collapse.enabled": True, "collapse.min_span_tokens": 500}

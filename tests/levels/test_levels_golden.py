@@ -19,7 +19,7 @@ from ullage.levels.turn_snip import SNIP_TOOL
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.testing._material import png
+from ullage.testing.generator import png
 
 pytestmark = pytest.mark.both_engines
 

@@ -31,7 +31,7 @@ def test_it_holds_data_types_and_licence():
         "ullage/providers/errors.toml",
         "ullage/legality/rules.toml",
         "ullage/testing/material.toml",
-        "ullage/testing/server/refusals.toml",
+        "ullage/testing/words.toml",
     }
     assert {"ullage/py.typed", "ullage/_core.pyi", *data} <= names
     assert any(name.endswith("LICENSE") for name in names)

@@ -12,7 +12,7 @@ import pytest
 
 from ullage import _start
 from ullage.exceptions import InvalidPolicy, MissingExtra
-from ullage.integrations.conversations import TESTED, HeldConversations, NativeItems, framework
+from ullage.integrations.conversations import NATIVE, TESTED, HeldConversations, framework
 from ullage.summarizers.anthropic import AnthropicSummarizer
 
 ROOT = Path(__file__).parents[2]
@@ -150,14 +150,14 @@ def test_the_oldest_release_of_an_extra_is_read_from_our_metadata():
 )
 def test_wrong_arguments_are_refused_where_an_integration_is_made(field, value):
     with pytest.raises(InvalidPolicy, match=field) as caught:
-        HeldConversations(NativeItems(), **{field: value})
+        HeldConversations(NATIVE, **{field: value})
     assert caught.value.field == field
     assert field != "summarizer" or "'host'" in caught.value.hint
 
 
 def test_the_host_writes_only_where_there_is_one():
-    held = HeldConversations(NativeItems(), summarizer="host")
-    assert (held.host_writes, held.summarizer) == (True, None)
-    assert not HeldConversations(NativeItems(), summarizer="extractive").host_writes
+    held = HeldConversations(NATIVE, summarizer="host")
+    assert held.host_writes
+    assert not HeldConversations(NATIVE, summarizer="extractive").host_writes
     with pytest.raises(InvalidPolicy, match="summarizer"):
-        HeldConversations(NativeItems(), summarizer="host", has_host=False)
+        HeldConversations(NATIVE, summarizer="host", has_host=False)

@@ -11,7 +11,7 @@ from typing import Any
 from tests.oracle.checker.size import count_tokens
 from tests.oracle.server import OracleServer
 from ullage.testing.script import Answer, Step, answer
-from ullage.testing.server.apis import Recorded, Reply
+from ullage.testing.server import Recorded, Reply
 
 __all__ = ["RULES", "SUMMARY", "TOO_LONG", "Asked", "Backend", "Turn", "rules_in"]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.programs.backend import TOO_LONG, Asked, Backend, Turn
 from tests.programs.kit import ClaudeCode, Codex, Gateway, MiniSwe, Program, Ran, Vibe
 from ullage.testing import Step
-from ullage.testing._material import png
+from ullage.testing.generator import png
 from ullage.testing.script import Failure
 
 __all__ = ["SCENARIOS", "Result", "Scenario", "Stage", "judge", "of", "outputs", "play_out"]

@@ -23,7 +23,7 @@ from tests.programs.kit import RULES, Backend, ClaudeCode, Codex, Program, Turn
 from tests.programs.scenarios import PROMPT, outputs
 from ullage.sessions import open_session
 from ullage.sessions.save import shown
-from ullage.testing.server.apis import Event, Recorded, Reply
+from ullage.testing.server import Event, Recorded, Reply
 
 SIZES = {
     "0.3": (4, 1_500, 0),

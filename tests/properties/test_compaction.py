@@ -27,7 +27,7 @@ from ullage.policy import Policy
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
 from ullage.summarizers.users_words import is_low_content
-from ullage.testing._material import sign_thinking
+from ullage.testing.generator import sign_thinking
 from ullage.transcript.index import resume
 
 few = settings(

@@ -64,6 +64,6 @@ def test_of_an_answer_of_megabytes_the_usage_at_its_end_is_read():
     asyncio.run(relay())
     noted = answer.noted()
     assert len(noted) < 2_300_000
-    message = message_in("text/event-stream", noted)
+    message = message_in({"content-type": "text/event-stream"}, noted)
     assert message is not None
     assert message["usage"]["output_tokens"] == 20_000

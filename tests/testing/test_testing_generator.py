@@ -16,7 +16,7 @@ import pytest
 from tests.kit.transcripts import session_287k
 from ullage.exceptions import InvalidPolicy
 from ullage.testing import STYLES, MadeCommand, Style, conversation, scenario
-from ullage.testing._material import Walk, unseal
+from ullage.testing.generator import Walk, unseal
 
 GOLDEN = (
     "327d6104"  # of scenario 11 below: a change of the generator changes every document's numbers

@@ -19,7 +19,7 @@ from tests.transcript.mutated_logs import KINDS, is_found, mutated_requests, mut
 from ullage import compact, ullage_check as check
 from ullage.exceptions import StoreError
 from ullage.facts.sections import HEADINGS
-from ullage.integrations.conversations import HeldConversations, ModelFacts, NativeItems
+from ullage.integrations.conversations import NATIVE, HeldConversations, ModelFacts, Translator
 from ullage.manager import ContextManager
 from ullage.sessions import compact_session, open_session
 from ullage.transcript import record as record_module
@@ -353,7 +353,7 @@ FORMS = {
 def test_records_of_whole_lists_rebuild_each_view(tmp_path: Path, form: str):
     items, views = FORMS[form](), list[Any]()
     conversations = HeldConversations[Any](
-        NativeItems(), form, context_window=8_000, record=tmp_path / "records"
+        NATIVE, form, context_window=8_000, record=tmp_path / "records"
     )
     held = conversations.of("thread/1", ModelFacts("gpt-5"))
     ends = [*range(4, len(items), 4), len(items)]
@@ -372,23 +372,20 @@ def test_records_of_whole_lists_rebuild_each_view(tmp_path: Path, form: str):
     assert found.counts["redacted, known by hash"] == len(views)
     # Another process goes on in the same file, and holds no message twice.
     lines = path.read_bytes().count(b"ullage-given")
-    later = HeldConversations[Any](NativeItems(), form, context_window=8_000, record=path.parent)
+    later = HeldConversations[Any](NATIVE, form, context_window=8_000, record=path.parent)
     later.of("thread/1", ModelFacts("gpt-5")).fit(items)
     found = check.LogCheck(path.read_bytes())
     assert found.problems == []
     assert path.read_bytes().count(b"ullage-given") == lines
 
 
-class Whole(NativeItems):
-    """A framework whose messages are read again at each call, as most are."""
-
-    def read(self, message: dict[str, Any]) -> dict[str, Any]:
-        return json.loads(json.dumps(message))
+READ_AGAIN = NATIVE._replace(read=lambda message: json.loads(json.dumps(message)))
+"""Of a framework whose messages are read again at each call, as most are."""
 
 
-@pytest.mark.parametrize("translator", [NativeItems(), Whole()], ids=["native", "read again"])
+@pytest.mark.parametrize("translator", [NATIVE, READ_AGAIN], ids=["native", "read again"])
 def test_each_message_of_a_list_is_hashed_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: NativeItems
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: Translator[Any]
 ):
     items = [
         part
@@ -475,7 +472,7 @@ def test_a_result_without_its_call_is_found_in_each_form(tmp_path: Path, form: s
 
 
 def test_without_being_asked_an_integration_records_nothing(tmp_path: Path):
-    held = HeldConversations[Any](NativeItems(), "anthropic").of("t", ModelFacts("gpt-5"))
+    held = HeldConversations[Any](NATIVE, "anthropic").of("t", ModelFacts("gpt-5"))
     held.fit(long_talk(1))
     assert held.records is None
     assert list(tmp_path.iterdir()) == []

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from fnmatch import translate
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -108,56 +109,39 @@ def find_remote(address: str) -> list[RemoteFile]:
         raise InvalidPolicy("paths", address, "must name a bucket, as s3://bucket/folder")
     magic = _MAGIC.search(path)
     base = path[: magic.start()].rpartition("/")[0] if magic else path.rstrip("/")
-    fits = re.compile(_pattern(path)) if magic else None
+    globs = path.split("/")
     root = f"{scheme}://{bucket}"
     objects = [
         RemoteFile(
             f"{root}/{key}", key[len(base) :].lstrip("/") or key.rpartition("/")[2], size, at
         )
         for key, size, at in _listed(root, base)
-        if (fits.fullmatch(key) if fits else key == base or key.endswith(SUFFIXES))
+        if (_fits(key.split("/"), globs) if magic else key == base or key.endswith(SUFFIXES))
     ]
     if not objects:
         raise StoreError("holds no transcript", path=address)
     return sorted(objects)
 
 
-def _pattern(glob: str) -> str:
-    """`**/` is any number of folders, `*` stays within one."""
-    parts = []
-    for part in glob.split("/"):
-        # As in a shell, `*` and `?` stay within a folder; a character class with `/` does not matter.
-        pieces = re.split(r"(\*|\?|\[!?\]?[^\]]*\])", part)
-        parts.append(r"(?:[^/]+/)*" if part == "**" else "".join(map(_piece, pieces)))
-    return "".join(part if part.endswith(")*") else f"{part}/" for part in parts).rstrip("/")
-
-
-def _piece(piece: str) -> str:
-    if piece in ("*", "?"):
-        return "[^/]*" if piece == "*" else "[^/]"
-    if piece.startswith("[") and piece.endswith("]"):
-        return translate(piece).removeprefix("(?s:").removesuffix(r")\Z")
-    return re.escape(piece)
+def _fits(parts: Sequence[str], globs: Sequence[str]) -> bool:
+    """As in a shell, `*` and `?` stay within a folder; `**` is any number of folders."""
+    if not (globs and parts):
+        return not (globs or parts)
+    if globs[0] == "**":
+        return any(_fits(parts[at:], globs[1:]) for at in range(len(parts)))
+    return fnmatchcase(parts[0], globs[0]) and _fits(parts[1:], globs[1:])
 
 
 def _listed(root: str, base: str) -> Iterator[tuple[str, int, int]]:
-    library, store = _opened(root)
-    if base:
-        try:
-            one = library.head(store, base)
-        except FileNotFoundError:
-            pass
-        except Exception as exc:
-            raise _failed(exc, root) from exc
-        else:
-            yield base, one["size"], _ns(one)
-            return
-    try:
+    with _opened(root) as (library, store):
+        if base:
+            with suppress(FileNotFoundError):
+                one = library.head(store, base)
+                yield base, one["size"], _ns(one)
+                return
         for part in library.list(store, f"{base}/" if base else None, chunk_size=1000):
             for entry in part:
                 yield entry["path"], entry["size"], _ns(entry)
-    except Exception as exc:
-        raise _failed(exc, root) from exc
 
 
 def fetched(path: str) -> bytes:
@@ -167,11 +151,8 @@ def fetched(path: str) -> bytes:
         StoreError: It does not exist, or cannot be read.
     """
     root, key = _split(path)
-    library, store = _opened(root)
-    try:
+    with _opened(root, path) as (library, store):
         return bytes(library.get(store, key).bytes())
-    except Exception as exc:
-        raise _failed(exc, path) from exc
 
 
 def put_remote(path: str, data: bytes) -> None:
@@ -181,11 +162,8 @@ def put_remote(path: str, data: bytes) -> None:
         StoreError: It cannot be written.
     """
     root, key = _split(path)
-    library, store = _opened(root)
-    try:
+    with _opened(root, path) as (library, store):
         library.put(store, key, data)
-    except Exception as exc:
-        raise _failed(exc, path) from exc
 
 
 def check_place(path: str) -> None:
@@ -213,15 +191,19 @@ def _split(path: str) -> tuple[str, str]:
     return f"{scheme}://{bucket}", key
 
 
-def _opened(root: str) -> tuple[Any, Any]:
+@contextmanager
+def _opened(root: str, path: str = "") -> Iterator[tuple[Any, Any]]:
+    """The library and a bucket; a failure names the path that was asked for, or the bucket."""
     try:
         library, stores = map(importlib.import_module, ("obstore", "obstore.store"))
     except ImportError as exc:
         raise MissingExtra("obstore", "objects") from exc
+    named = root
     try:
-        return library, stores.from_url(root)
+        store, named = stores.from_url(root), path or root
+        yield library, store
     except Exception as exc:
-        raise _failed(exc, root) from exc
+        raise _failed(exc, named) from exc
 
 
 def _failed(exc: Exception, path: str) -> StoreError:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import dataclasses
 import enum
 import importlib
-import itertools
 import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import orjson
 
@@ -149,8 +148,6 @@ BatchAction: TypeAlias = Literal["inspect", "compact", "validate", "count", "rep
 
 ACTIONS: tuple[BatchAction, ...] = ("inspect", "compact", "validate", "count", "replay")
 
-_SUFFIX = ".jsonl"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRow:
@@ -261,7 +258,7 @@ class RowTask:
         local = bool(self.output) and not is_remote(self.output)
         if self.action != "compact" or self.dry or local:
             return _row(path, file, self.report(file))
-        below = file.relative.with_suffix(_SUFFIX).as_posix()
+        below = file.relative.with_suffix(".jsonl").as_posix()
         place = f"{self.output.rstrip('/')}/{below}" if self.output else path
         with tempfile.TemporaryDirectory(prefix="ullage-") as folder:
             row = _row(path, file, self._reported(file, Path(folder), place))
@@ -281,34 +278,29 @@ class RowTask:
         record: Record | None = None,
     ) -> Mapping[str, Any]:
         try:
-            return self._work(file, output, place, record)
+            match self.action:
+                case "compact":
+                    options: dict[str, Any] = {"keep": self.keep, "policy": self.policy}
+                    options |= {"transcript_path": place}  # never that of a temporary file
+                    options |= {"model": self.model} if self.model else {}
+                    again = self.overwrite
+                    return compact_file(
+                        file, output=output, overwrite=again, options=options, record=record
+                    )
+                case "inspect":
+                    return inspect_file(file, model=self.model, policy=self.policy)
+                case "validate":
+                    return validate_file(file, provider=self.provider, model=self.model)
+                case "count":
+                    return count_file(file, model=self.model)
+                case "replay":
+                    return replay_file(file, model=self.model, policy=self.policy)
+            raise InvalidPolicy("action", self.action, f"must be one of {', '.join(ACTIONS)}")
         except (UllageError, OSError):
             raise
         except Exception as exc:  # one bad file must not end a run over many
             hint = "this is a bug in Ullage: report it with the file's format"
             raise UllageError(f"{type(exc).__name__}: {exc}", hint=hint) from exc
-
-    def _work(
-        self, file: TranscriptFile, output: Path | None, place: str | None, record: Record | None
-    ) -> Mapping[str, Any]:
-        if self.action == "compact":
-            options: dict[str, Any] = {"keep": self.keep, "policy": self.policy}
-            options["transcript_path"] = place  # never that of a temporary file
-            if self.model:
-                options["model"] = self.model
-            again = self.overwrite
-            return compact_file(
-                file, output=output, overwrite=again, options=options, record=record
-            )
-        if self.action == "inspect":
-            return inspect_file(file, model=self.model, policy=self.policy)
-        if self.action == "validate":
-            return validate_file(file, provider=self.provider, model=self.model)
-        if self.action == "count":
-            return count_file(file, model=self.model)
-        if self.action == "replay":
-            return replay_file(file, model=self.model, policy=self.policy)
-        raise InvalidPolicy("action", self.action, f"must be one of {', '.join(ACTIONS)}")
 
 
 def _row(path: str, file: TranscriptFile, report: Mapping[str, Any]) -> BatchRow:
@@ -369,16 +361,18 @@ class Manifest:
             StoreError: It cannot be read, or is not a manifest.
         """
         path = Path(path)
-        manifest, whole = cls(path), 0
-        for record, length in _read(path):
-            manifest._records[record["task"], record["path"]] = record
-            whole += length
+        manifest = cls(path)
         try:
-            # An unfinished last line would merge with the next one.
-            if path.exists() and path.stat().st_size > whole:
-                os.truncate(path, whole)
+            data = path.read_bytes() if path.exists() else b""
         except OSError as exc:
-            raise StoreError(f"cannot be written: {exc.strerror}", path=str(path)) from exc
+            raise StoreError(f"cannot be read: {exc.strerror}", path=str(path)) from exc
+        *lines, unfinished = data.split(b"\n")
+        for number, line in enumerate(lines, 1):
+            record = _record(line, number, path)
+            manifest._records[record["task"], record["path"]] = record
+        if unfinished:  # it would merge with the next line
+            with _writing(path):
+                os.truncate(path, len(data) - len(unfinished))
         return manifest
 
     def __len__(self) -> int:
@@ -405,33 +399,25 @@ class Manifest:
         Raises:
             StoreError: It cannot be written.
         """
-        line = {
-            "v": VERSION,
-            "task": task,
-            "path": path,
-            "size": size,
-            "changed": changed,
-            **record,
-        }
+        line = {"v": VERSION, "task": task, "path": path, "size": size, "changed": changed}
+        line.update(record)
         if self._records.get((task, path)) == line:
             return
         if self.path is not None:
-            _append(self.path, orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS) + b"\n")
+            data = orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS) + b"\n"
+            # As private as the transcripts whose paths and sizes it holds.
+            private = partial(os.open, mode=0o600)
+            with _writing(self.path), open(self.path, "ab", 0, opener=private) as file:
+                file.write(data)
         self._records[task, path] = line
 
 
-def _read(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """Records with the bytes of their lines."""
+@contextmanager
+def _writing(path: Path | str) -> Iterator[None]:
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        return
+        yield
     except OSError as exc:
-        raise StoreError(f"cannot be read: {exc.strerror}", path=str(path)) from exc
-    for number, line in enumerate(lines, 1):
-        if not line.endswith(b"\n"):
-            return
-        yield _record(line, number, path), len(line)
+        raise StoreError(f"cannot be written: {exc.strerror}", path=str(path)) from exc
 
 
 def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:
@@ -448,19 +434,8 @@ def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:
     return dict(record)
 
 
-def _append(path: Path, line: bytes) -> None:
-    try:
-        # As private as the transcripts whose paths and sizes it holds.
-        with open(path, "ab", buffering=0, opener=_private) as file:
-            file.write(line)
-    except OSError as exc:
-        raise StoreError(f"cannot be written: {exc.strerror}", path=str(path)) from exc
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Task = Callable[..., Mapping[str, Any]]
 Record: TypeAlias = Callable[[Mapping[str, Any]], object]
 MAX_WORKERS = 64
@@ -522,85 +497,72 @@ def run_batch(
     """
     if not 1 <= workers <= MAX_WORKERS:
         raise InvalidPolicy("workers", workers, f"must be from 1 to {MAX_WORKERS}")
-    records_of = Manifest() if manifest is None else manifest
-    book = _Book(records_of, name or getattr(task, "__name__", "task"), retry_failed)
-    work = partial(_one, task, book if records else None)
-    return _run(work, files, workers, book)
+    key = name or getattr(task, "__name__", "task")
+    book = _Book(Manifest() if manifest is None else manifest, key, retry_failed)
+    return _run(files, book, partial(_one, task, book, records), workers)
 
 
 def _run(
-    work: _Work, files: Sequence[TranscriptFile], workers: int, book: _Book
+    files: Sequence[TranscriptFile],
+    book: _Book,
+    work: Callable[[TranscriptFile], Done],
+    workers: int,
 ) -> Generator[Done, None, None]:
-    done_before = {file: done for file in files if (done := book.recorded(file)) is not None}
-    yield from done_before.values()
-    left = iter([file for file in files if file not in done_before])
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="ullage-batch")
-    ended: SimpleQueue[_Ended] = SimpleQueue()
-    unrecorded: set[_Ended] = set()
-
-    def begin(most: int) -> None:
-        for file in itertools.islice(left, most):
-            future = pool.submit(work, file)
-            unrecorded.add(future)
-            future.add_done_callback(ended.put)
-
-    def record(future: _Ended) -> Done:
-        done = book.keep(*future.result())
-        unrecorded.discard(future)
-        return done
-
-    try:
-        begin(2 * workers)
-        while unrecorded:
-            finished = [ended.get()]  # waits for the first
-            while not ended.empty():
-                finished.append(ended.get())
-            begin(len(finished))
-            finished.sort(key=lambda future: future.result()[0].file)
-            # All are recorded before the caller sees the first, where it may stop.
-            yield from [record(future) for future in finished]
-    finally:
-        # A caller that stops early, or is interrupted, waits only for files in progress. They are recorded too:
-        # the next run would refuse to replace output that it does not know.
-        pool.shutdown(wait=True, cancel_futures=True)
-        for future in tuple(unrecorded):
-            if not future.cancelled() and not future.exception():
-                record(future)
+    earlier = {file: done for file in files if (done := book.earlier(file.path, _mark(file.path)))}
+    yield from earlier.values()
+    yield from _on_threads(work, [file for file in files if file not in earlier], workers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """A file at the time its task began."""
+def _one(task: Task, book: _Book, records: bool, file: TranscriptFile) -> Done:
+    """Run a task on a file, and record it: a caller that stops may take no result of what is in progress.
 
-    file: TranscriptFile
-    size: int
-    changed: int
-
-    @classmethod
-    def of(cls, file: TranscriptFile) -> _Mark:
-        try:
-            stat = file.path.stat()
-        except OSError:
-            return cls(file, -1, -1)
-        return cls(file, stat.st_size, stat.st_mtime_ns)
-
-
-_Work: TypeAlias = Callable[[TranscriptFile], tuple[_Mark, Done]]
-_Ended: TypeAlias = "Future[tuple[_Mark, Done]]"
-
-
-def _one(task: Task, book: _Book | None, file: TranscriptFile) -> tuple[_Mark, Done]:
-    mark = _Mark.of(file)
+    The next run would refuse to replace output that it does not know.
+    """
+    mark = _mark(file.path)  # at the time the task begins
 
     def record(report: Mapping[str, Any]) -> None:
-        if book is not None:
-            book.keep(mark, Done(file.path, Status.DONE, report))
+        book.keep(Done(file.path, Status.DONE, report), mark)
 
     try:
-        report = task(file) if book is None else task(file, record)
-        return mark, Done(file.path, Status.DONE, dict(report))
+        report = task(file, record) if records else task(file)
+        done = Done(file.path, Status.DONE, dict(report))
     except (UllageError, OSError) as exc:
-        return mark, Done(file.path, Status.FAILED, failure_of(exc))
+        done = Done(file.path, Status.FAILED, failure_of(exc))
+    return book.keep(done, mark)
+
+
+_Mark: TypeAlias = tuple[int, int]
+"""A file's size and modification time."""
+
+
+def _mark(path: Path) -> _Mark:
+    try:
+        stat = path.stat()
+    except OSError:
+        return -1, -1
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _on_threads(
+    work: Callable[[Item], Result], items: Iterable[Item], workers: int
+) -> Generator[Result, None, None]:
+    """What work returns for each item, as it ends; at most twice as many as workers begin before the caller takes one."""
+    left = iter(items)
+    pool = ThreadPoolExecutor(workers or None, thread_name_prefix="ullage-batch")
+    begun: set[Future[Result]] = set()
+    try:
+        begun = {pool.submit(work, item) for item in islice(left, 2 * (workers or 8))}
+        while begun:
+            ended, begun = wait(begun, return_when=FIRST_COMPLETED)
+            begun |= {pool.submit(work, item) for item in islice(left, len(ended))}
+            yield from sorted([future.result() for future in ended], key=attrgetter("path"))
+    finally:
+        # A caller that stops early, or is interrupted, waits only for what is in progress.
+        pool.shutdown(wait=True, cancel_futures=True)
+        for future in begun:
+            failure = None if future.cancelled() else future.exception()
+            if isinstance(failure, StoreError):  # the manifest could not be written
+                raise failure
 
 
 def failure_of(exc: Exception) -> dict[str, str]:
@@ -617,34 +579,26 @@ class _Book:
     task: str
     retry_failed: bool
 
-    def recorded(self, file: TranscriptFile) -> Done | None:
-        mark = _Mark.of(file)
-        path = str(file.path.resolve())
-        record = self.manifest.find(self.task, path, size=mark.size, changed=mark.changed)
-        return _still_done(record, file.path, self.retry_failed)
+    def earlier(self, path: Path | str, mark: _Mark) -> Done | None:
+        """What an earlier run did with a file; `None` if it is to be done again, as where its output is missing."""
+        record = self.manifest.find(self.task, _key(path), size=mark[0], changed=mark[1])
+        failed = record is not None and record["status"] == Status.FAILED
+        if record is None or (failed and self.retry_failed):
+            return None
+        written = record["report"].get("written")
+        if written and not is_remote(written) and not Path(written).exists():
+            return None
+        return Done(path, Status.FAILED if failed else Status.KEPT, record["report"])
 
-    def keep(self, mark: _Mark, done: Done) -> Done:
-        self.manifest.add(
-            self.task,
-            str(mark.file.path.resolve()),
-            size=mark.size,
-            changed=mark.changed,
-            record={"status": str(done.status), "report": dict(done.report)},
-        )
+    def keep(self, done: Done, mark: _Mark) -> Done:
+        record = {"status": str(done.status), "report": dict(done.report)}
+        path, (size, changed) = _key(done.path), mark
+        self.manifest.add(self.task, path, size=size, changed=changed, record=record)
         return done
 
 
-def _still_done(
-    record: Mapping[str, Any] | None, path: Path | str, retry_failed: bool
-) -> Done | None:
-    """What an earlier run did with a file; `None` if it is to be done again, as where its output is missing."""
-    failed = record is not None and record["status"] == Status.FAILED
-    if record is None or (failed and retry_failed):
-        return None
-    written = record["report"].get("written")
-    if written and not is_remote(written) and not Path(written).exists():
-        return None
-    return Done(path, Status.FAILED if failed else Status.KEPT, record["report"])
+def _key(path: Path | str) -> str:
+    return path if isinstance(path, str) else str(path.resolve())
 
 
 # More tasks for one file: what a provider would refuse, how long it is, how large its requests would be under a policy.
@@ -813,10 +767,8 @@ def write_table(path: str, rows: Iterable[BatchRow]) -> None:
     if is_remote(path):
         put_remote(path, data)
         return
-    try:
+    with _writing(path):
         write_whole(Path(path), data)
-    except OSError as exc:
-        raise StoreError(f"cannot be written: {exc.strerror}", path=path) from exc
 
 
 EngineName: TypeAlias = Literal["threads", "daft", "ray"]
@@ -852,21 +804,10 @@ def run_rows(
 
 
 def _threads(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
-    left = iter(places)
-    pool = ThreadPoolExecutor(workers or None, thread_name_prefix="ullage-batch")
+    def work(place: Place) -> BatchRow:
+        return task.row(place["path"], place.get("relative", ""))
 
-    def submit(count: int) -> set[Future[BatchRow]]:
-        chosen = islice(left, count)
-        return {pool.submit(task.row, place["path"], place.get("relative", "")) for place in chosen}
-
-    try:
-        begun = submit(2 * (workers or 8))
-        while begun:
-            finished, begun = wait(begun, return_when=FIRST_COMPLETED)
-            begun |= submit(len(finished))
-            yield from (future.result() for future in finished)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    return _on_threads(work, places, workers)
 
 
 def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
@@ -949,11 +890,10 @@ def run_places(
         InvalidPolicy, MissingExtra: See `run_rows`.
         StoreError: The manifest cannot be written.
     """
-    book = Manifest() if manifest is None else manifest
+    book = _Book(Manifest() if manifest is None else manifest, name, retry_failed)
     left: dict[str, RemoteFile] = {}
     for place in places:
-        earlier = book.find(name, place.path, size=place.size, changed=place.changed)
-        done = _still_done(earlier, place.path, retry_failed)
+        done = book.earlier(place.path, (place.size, place.changed))
         if done is None:
             left[place.path] = place
         else:
@@ -966,6 +906,4 @@ def run_places(
         if not row.error:
             report = orjson.loads(row.report)
             report |= {"written": row.written} if row.written else {}
-        record = {"status": str(status), "report": report}
-        book.add(name, place.path, size=place.size, changed=place.changed, record=record)
-        yield Done(place.path, status, report)
+        yield book.keep(Done(place.path, status, report), (place.size, place.changed))

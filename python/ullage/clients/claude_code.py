@@ -28,14 +28,16 @@ from ullage.summarizers.lines import task_line
 
 Scope = Literal["user", "project", "local"]
 
-HOOKS = (
+Hook = tuple[str, str | None, str, int]
+"""Event, matcher, the hook's name, seconds that the client waits."""
+
+HOOKS: tuple[Hook, ...] = (
     ("PreCompact", None, "pre-compact", 60),
     ("SessionStart", "compact|resume", "session-start", 30),
     ("PostToolUse", "Bash|mcp__.*", "post-tool-use", 30),
 )
-"""Event, matcher, the hook's name, seconds that Claude Code waits."""
 
-IDLE_HOOK = ("SessionEnd", None, "session-end", 5)
+IDLE_HOOK: Hook = ("SessionEnd", None, "session-end", 5)
 """Only on request, since it adds to a session's file when nobody is looking."""
 
 # A user waits for a hook at each tool call; from half a second on that is noticed.
@@ -109,18 +111,15 @@ def install_changes(
         InvalidPolicy: A settings file is not JSON.
         StoreError: It cannot be read.
     """
-    additions = []
-    for event, matcher, name, seconds in (*HOOKS, *([IDLE_HOOK] if idle else [])):
-        hook = {"type": "command", **_program("ullage.clients.hook", name), "timeout": seconds}
-        entry = {"hooks": [hook]} if matcher is None else {"matcher": matcher, "hooks": [hook]}
-        additions.append(Addition(("hooks", event), entry))
+    hooks = (*HOOKS, IDLE_HOOK) if idle else HOOKS
+    additions = hook_additions(hooks, lambda name: _as_command(hook_program(name)))
     if statusline:
-        words = [sys.executable, "-P", "-m", "ullage.clients.hook", "statusline"]
-        line = {"type": "command", "command": shlex.join(words), "padding": 0}
+        words = shlex.join(hook_program("statusline"))
+        line = {"type": "command", "command": words, "padding": 0}
         additions.append(Addition(("statusLine",), line, into_list=False))
     changes = [with_additions(settings_path(scope, project), additions)]
     if mcp:
-        server = {"type": "stdio", **_program("ullage.clients.mcp_server")}
+        server = {"type": "stdio", **_as_command(hook_program(module="ullage.clients.mcp_server"))}
         added = Addition(("mcpServers", "ullage"), server, into_list=False)
         changes.append(with_additions(mcp_path(scope, project), [added]))
     return changes
@@ -136,21 +135,42 @@ def uninstall_changes(scope: Scope, project: Path) -> list[FileChange]:
     return [without_ours(settings_path(scope, project)), without_ours(mcp_path(scope, project))]
 
 
-def _program(module: str, *words: str) -> dict[str, Any]:
+def hook_additions(
+    hooks: Iterable[Hook], command: Callable[[str], dict[str, Any]]
+) -> list[Addition]:
+    """What hooks add to a client's settings; `command`: how that client names the program of a hook."""
+    additions = []
+    for event, matcher, name, seconds in hooks:
+        hook = {"type": "command", **command(name), "timeout": seconds}
+        entry = {"hooks": [hook]} if matcher is None else {"matcher": matcher, "hooks": [hook]}
+        additions.append(Addition(("hooks", event), entry))
+    return additions
+
+
+def hook_program(*words: str, module: str = "ullage.clients.hook") -> list[str]:
+    """The command line of a hook, or of another module's program."""
     # -P: it runs in the project's folder, where Python must not look for modules.
-    return {"command": sys.executable, "args": ["-P", "-m", module, *words]}
+    return [sys.executable, "-P", "-m", module, *words]
+
+
+def _as_command(program: list[str]) -> dict[str, Any]:
+    return {"command": program[0], "args": program[1:]}
 
 
 def checks(project: Path) -> Iterator[Check]:
     """What is installed, whether it runs, and what the hooks logged."""
     scopes: tuple[Scope, ...] = ("user", "project", "local")
-    installed_in = [scope for scope in scopes if any(_commands(settings_path(scope, project)))]
+    hooks = {scope: list(_hooks_in(settings_path(scope, project))) for scope in scopes}
+    installed_in = [scope for scope in scopes if hooks[scope]]
     hint = "" if installed_in else "`ullage claude install` adds the hooks to the settings"
     yield Check("hooks", bool(installed_in), ", ".join(installed_in) or "not installed", hint)
     if len(installed_in) > 1:
         hint = f"`ullage claude uninstall --scope {installed_in[-1]}`: each hook runs once for each"
         yield Check("scopes", False, "installed more than once", hint)
-    yield _program_check([settings_path(scope, project) for scope in installed_in])
+    programs = {str(hook.get("command")) for own in hooks.values() for hook in own}
+    missing = [program for program in programs if not Path(program).exists()]
+    hint = "`ullage claude install` writes the path of this Python" if missing else ""
+    yield Check("program", not missing, ", ".join(missing) or sys.executable, hint)
     yield _run_check()
     log = state_folder() / "hooks.log"
     lines = log.read_bytes().decode("utf-8", "replace").splitlines() if log.exists() else []
@@ -158,7 +178,7 @@ def checks(project: Path) -> Iterator[Check]:
     yield Check("log", not lines, newest, f"{len(lines):,} lines in {log}" if lines else "")
 
 
-def _commands(path: Path) -> Iterator[dict[str, Any]]:
+def _hooks_in(path: Path) -> Iterator[dict[str, Any]]:
     try:
         settings = json.loads(path.read_bytes().decode("utf-8-sig"))
     except (OSError, ValueError):
@@ -170,20 +190,9 @@ def _commands(path: Path) -> Iterator[dict[str, Any]]:
                 yield from entry["hooks"]
 
 
-def _program_check(paths: list[Path]) -> Check:
-    missing = {
-        str(hook.get("command"))
-        for path in paths
-        for hook in _commands(path)
-        if not Path(str(hook.get("command"))).exists()
-    }
-    hint = "`ullage claude install` writes the path of this Python" if missing else ""
-    return Check("program", not missing, ", ".join(missing) or sys.executable, hint)
-
-
 def _run_check() -> Check:
     """Run a hook that has nothing to do."""
-    words = [sys.executable, "-P", "-m", "ullage.clients.hook", "session-start"]
+    words = hook_program("session-start")
     start = time.perf_counter()
     try:
         done = subprocess.run(words, input=b"{}", capture_output=True, timeout=30, check=False)  # noqa: S603

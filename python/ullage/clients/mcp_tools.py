@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ullage import _env
-from ullage.clients.mcp_protocol import ToolReply
 from ullage.exceptions import InvalidPolicy, UnknownHandle
 from ullage.sessions.find import (
     FoundSession,
@@ -23,6 +23,15 @@ from ullage.sessions.load import Session, open_session
 
 _LOOKED_AT = 12
 """How many of the newest sessions of tools other than Claude Code to compare with the project's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply:
+    """A tool's answer."""
+
+    text: str
+    is_error: bool = False  # the call failed; the text tells the model what to do
+    data: dict[str, Any] | None = None  # the same as data; `None`: text only
 
 
 def recall(arguments: Mapping[str, Any]) -> ToolReply:

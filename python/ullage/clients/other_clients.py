@@ -5,25 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 from ullage import _env
-from ullage.clients.claude_code import Check
-from ullage.clients.settings_file import Addition, FileChange, is_ours, with_additions, without_ours
+from ullage.clients.claude_code import HOOKS, Check, Hook, hook_additions, hook_program
+from ullage.clients.settings_file import FileChange, is_ours, with_additions, without_ours
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions.find import codex_folder
 
 OtherClient = Literal["codex", "opencode"]
 
-CODEX_HOOKS = (
-    ("PreCompact", None, "pre-compact", 60),
-    ("SessionStart", "compact|resume", "session-start", 30),
-    ("PostToolUse", None, "post-tool-use", 30),
-)
+CODEX_HOOKS: tuple[Hook, ...] = (*HOOKS[:2], ("PostToolUse", None, "post-tool-use", 30))
 
 TRUST = "start `codex`, choose “Trust all and continue”, or trust them in /hooks"
 
@@ -45,14 +40,11 @@ def other_install(
     """
     path = _path(client, scope, project)
     if client == "codex":
-        additions = []
-        for event, matcher, name, seconds in CODEX_HOOKS:
-            # One line for a shell: unlike Claude Code, Codex is not known to take separate arguments.
-            line = shlex.join([sys.executable, "-P", "-m", "ullage.clients.hook", name])
-            hook = {"type": "command", "command": line, "timeout": seconds}
-            entry = {"hooks": [hook]} if matcher is None else {"matcher": matcher, "hooks": [hook]}
-            additions.append(Addition(("hooks", event), entry))
-        return [with_additions(path, additions)]
+        # One line for a shell: unlike Claude Code, Codex is not known to take separate arguments.
+        added = hook_additions(
+            CODEX_HOOKS, lambda name: {"command": shlex.join(hook_program(name))}
+        )
+        return [with_additions(path, added)]
     before = path.read_bytes() if path.exists() else None
     if before is not None and not before.startswith(MARK.encode()):
         hint = "move it away first"
@@ -142,6 +134,6 @@ def _path(client: OtherClient, scope: str, project: Path) -> Path:
 
 def opencode_plugin() -> str:
     """The plugin's JavaScript: it starts the hooks, and continues without them if they fail or take too long."""
-    program = json.dumps([sys.executable, "-P", "-m", "ullage.clients.hook"])
+    program = json.dumps(hook_program())
     source = Path(__file__).with_name("opencode_plugin.js")
     return source.read_text("utf-8").replace("[PROGRAM]", program)

@@ -150,16 +150,13 @@ class JsonText:
         return node
 
 
-def paths_to(value: Any, wanted: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
-    """Paths of all values for which a function returns true; it does not descend into these."""
-    if wanted(value):
+def _paths_of_ours(value: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
+    """Paths of all entries of Ullage's."""
+    if is_ours(value):
         yield path
-    elif isinstance(value, dict):
-        for key, child in value.items():
-            yield from paths_to(child, wanted, (*path, key))
-    elif isinstance(value, list):
-        for at, child in enumerate(value):
-            yield from paths_to(child, wanted, (*path, at))
+    elif isinstance(value, dict | list):
+        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _paths_of_ours(child, (*path, key))
 
 
 MARKS = ("ullage.clients.hook", "ullage-hook", "ullage.clients.mcp_server")
@@ -208,26 +205,23 @@ class FileChange(Frozen):
         """
         if _read(self.path) != self.before:
             raise StoreError("was changed by another program meanwhile", path=str(self.path))
-        self._write()
+        if self.after is None:
+            self.path.unlink(missing_ok=True)
+            if self.path.parent.name in _MADE_FOLDERS:
+                with suppress(OSError):  # one that holds anything else stays
+                    self.path.parent.rmdir()
+        else:
+            private_folder(self.path.parent)
+            if not self.forgets:
+                _remember(self.path, self.before, self.after)
+            mode = self.path.stat().st_mode & 0o777 if self.before is not None else 0o600
+            write_private(self.path, self.after, mode=mode)
         self.forget_former()
 
     def forget_former(self) -> None:
         """Remove the copy of the former file, if this change makes it useless."""
         if self.forgets:
             _record(self.path).unlink(missing_ok=True)
-
-    def _write(self) -> None:
-        if self.after is None:
-            self.path.unlink(missing_ok=True)
-            if self.path.parent.name in _MADE_FOLDERS:
-                with suppress(OSError):  # one that holds anything else stays
-                    self.path.parent.rmdir()
-            return
-        private_folder(self.path.parent)
-        if not self.forgets:
-            _remember(self)
-        mode = self.path.stat().st_mode & 0o777 if self.before is not None else 0o600
-        write_private(self.path, self.after, mode=mode)
 
 
 def _lines(data: bytes | None) -> list[str]:
@@ -292,7 +286,7 @@ def without_ours(path: Path) -> FileChange:
         return FileChange(path, before, _former(record), forgets=True)
     text, bom = _text(before, path)
     document = JsonText(text)
-    while place := next(paths_to(document.value, is_ours), None):
+    while place := next(_paths_of_ours(document.value), None):
         document = document.removed(place)
         while place[:-1] and not reduce(getitem, place[:-1], document.value):
             place = place[:-1]
@@ -339,20 +333,18 @@ def _record(path: Path) -> Path:
     return state_folder() / "installed" / f"{name}.json"
 
 
-def _remember(change: FileChange) -> None:
-    """The file before Ullage's first change, and now."""
-    if change.after is None:
-        return
-    earlier, first = _remembered(change.path), change.before
+def _remember(path: Path, first: bytes | None, after: bytes) -> None:
+    """Keep the file as it was before Ullage's first change, and as it is now."""
+    earlier = _remembered(path)
     if earlier and first is not None and earlier["after"] == hashlib.sha256(first).hexdigest():
         first = _former(earlier)
     record = {
-        "path": os.fsencode(change.path).decode("utf-8", "backslashreplace"),
+        "path": os.fsencode(path).decode("utf-8", "backslashreplace"),
         "before": None if first is None else first.decode("utf-8", "surrogateescape"),
-        "after": hashlib.sha256(change.after).hexdigest(),
+        "after": hashlib.sha256(after).hexdigest(),
     }
-    private_folder(_record(change.path).parent)
-    write_private(_record(change.path), json.dumps(record).encode())
+    private_folder(_record(path).parent)
+    write_private(_record(path), json.dumps(record).encode())
 
 
 def _former(record: dict[str, Any]) -> bytes | None:

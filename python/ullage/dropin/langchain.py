@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast, overload
 
 from ullage.dropin import stands_in_for
 from ullage.exceptions import InvalidMessage, InvalidPolicy, MissingExtra
@@ -156,13 +156,13 @@ def count_tokens_approximately(
         total += math.ceil(sum(map(_tool_chars, tools)) / chars_per_token)
     if use_usage_metadata_scaling:
         listed = list(listed)
-    before = total
+    sums = list[float]()
     for images, chars in _sizes(listed, count_name):
         total += images * tokens_per_image
         total += math.ceil(chars / chars_per_token) + extra_tokens_per_message
-    if use_usage_metadata_scaling and len(listed) > 1:
-        options = chars_per_token, extra_tokens_per_message, count_name, tokens_per_image
-        total *= _scale(listed, before, *options)
+        sums.append(total)
+    if use_usage_metadata_scaling and len(sums) > 1:
+        total *= _scale(listed, sums)
     return math.ceil(total)
 
 
@@ -209,22 +209,10 @@ def _content(content: Any) -> tuple[int, int]:
     return images, chars
 
 
-def _scale(
-    messages: Iterable[Any],
-    total: float,
-    chars_per_token: float,
-    extra: float,
-    count_name: bool,
-    tokens_per_image: int,
-) -> float:
+def _scale(messages: Iterable[Any], sums: Sequence[float]) -> float:
     """Reported by counted tokens at the newest answer with usage; 1 if the answers are not of one vendor."""
-    answers: list[tuple[_Message, float]] = []
-    for index, sized in enumerate(messages):
-        message = _read(sized, index)
-        images, chars = _size(message, count_name)
-        total += images * tokens_per_image + math.ceil(chars / chars_per_token) + extra
-        if message.role == "assistant":
-            answers.append((message, total))
+    read = [_read(message, index) for index, message in enumerate(messages)]
+    answers = [(m, at) for m, at in zip(read, sums, strict=True) if m.role == "assistant"]
     vendors = {message.vendor for message, _ in answers}
     usages = [(message.usage.get("total_tokens"), at) for message, at in answers if message.usage]
     counts = [(tokens, at) for tokens, at in usages if isinstance(tokens, int)]
@@ -326,6 +314,11 @@ class TextSplitter(Protocol):
         ...
 
 
+# A text, as LangChain is imported for type checkers only.
+TokenCounter: TypeAlias = (
+    "Callable[[list[BaseMessage]], int] | Callable[[BaseMessage], int] | ChatModel"
+    " | Literal['approximate']"
+)
 _Count = Callable[[list[Any]], int]
 _Split = Callable[[str], list[str]]
 
@@ -335,14 +328,11 @@ def trim_messages(
     messages: None = None,
     *,
     max_tokens: int,
-    token_counter: Callable[[list[BaseMessage]], int]
-    | Callable[[BaseMessage], int]
-    | ChatModel
-    | Literal["approximate"],
+    token_counter: TokenCounter,
     strategy: Literal["first", "last"] = "last",
     allow_partial: bool = False,
-    end_on: str | type | Sequence[str | type] | None = None,
-    start_on: str | type | Sequence[str | type] | None = None,
+    end_on: Kinds = None,
+    start_on: Kinds = None,
     include_system: bool = False,
     text_splitter: Callable[[str], list[str]] | TextSplitter | None = None,
 ) -> Runnable[Sequence[object], list[BaseMessage]]: ...
@@ -353,14 +343,11 @@ def trim_messages(
     messages: Iterable[object],
     *,
     max_tokens: int,
-    token_counter: Callable[[list[BaseMessage]], int]
-    | Callable[[BaseMessage], int]
-    | ChatModel
-    | Literal["approximate"],
+    token_counter: TokenCounter,
     strategy: Literal["first", "last"] = "last",
     allow_partial: bool = False,
-    end_on: str | type | Sequence[str | type] | None = None,
-    start_on: str | type | Sequence[str | type] | None = None,
+    end_on: Kinds = None,
+    start_on: Kinds = None,
     include_system: bool = False,
     text_splitter: Callable[[str], list[str]] | TextSplitter | None = None,
 ) -> list[BaseMessage]: ...
@@ -370,14 +357,11 @@ def trim_messages(
     messages: Iterable[object] | None = None,
     *,
     max_tokens: int,
-    token_counter: Callable[[list[BaseMessage]], int]
-    | Callable[[BaseMessage], int]
-    | ChatModel
-    | Literal["approximate"],
+    token_counter: TokenCounter,
     strategy: Literal["first", "last"] = "last",
     allow_partial: bool = False,
-    end_on: str | type | Sequence[str | type] | None = None,
-    start_on: str | type | Sequence[str | type] | None = None,
+    end_on: Kinds = None,
+    start_on: Kinds = None,
     include_system: bool = False,
     text_splitter: Callable[[str], list[str]] | TextSplitter | None = None,
 ) -> list[BaseMessage] | Runnable[Sequence[object], list[BaseMessage]]:
@@ -425,9 +409,14 @@ def trim_messages(
     split: _Split | None = splitter if allow_partial else None
     messages_in: list[Any] = list(_core("messages").convert_to_messages(messages))
     if strategy == "first":
-        trimmed = _head(list(messages_in), max_tokens, count, split, "first")
+        trimmed = _head(messages_in, max_tokens, count, split, "first")
         return _without_parted(_ending(trimmed, end_on), messages_in, end_on=end_on)
-    return _last(messages_in, max_tokens, count, split, start_on, end_on, include_system)
+    ended, kind = _ending(messages_in, end_on), _core("messages").SystemMessage
+    system = ended[:1] if include_system and ended and isinstance(ended[0], kind) else []
+    room = max(0, max_tokens - count(system)) if system else max_tokens
+    turned = _head(ended[len(system) :][::-1], room, count, split, "last")
+    newest = _ending(turned, start_on)[::-1]
+    return [*system, *_without_parted(newest, messages_in, start_on=start_on, end_on=end_on)]
 
 
 def _core(module: str) -> Any:
@@ -435,24 +424,6 @@ def _core(module: str) -> Any:
         return import_module(f"langchain_core.{module}")
     except ImportError as error:
         raise MissingExtra("langchain-core", "langchain") from error
-
-
-def _last(
-    messages: list[Any],
-    most: int,
-    count: _Count,
-    split: _Split | None,
-    start_on: Kinds,
-    end_on: Kinds,
-    include_system: bool,
-) -> list[Any]:
-    ended = _ending(list(messages), end_on)
-    kind = _core("messages").SystemMessage
-    system = ended[:1] if include_system and ended and isinstance(ended[0], kind) else []
-    room = max(0, most - count(system)) if system else most
-    turned = _head(ended[len(system) :][::-1], room, count, split, "last")
-    newest = _ending(turned, start_on)[::-1]
-    return [*system, *_without_parted(newest, messages, start_on=start_on, end_on=end_on)]
 
 
 def _head(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from ullage.integrations.conversations import (
     Fitted,
@@ -21,6 +21,7 @@ from ullage.integrations.conversations import (
     HeldConversations,
     ModelFacts,
     Options,
+    Translator,
     blocks_of,
     framework,
     in_place,
@@ -45,34 +46,35 @@ with framework("agent-framework"):
     )
 
 
-class MessageTranslator:
-    """Reads messages, and writes changes into copies; ids, author and properties stay."""
+def _read_message(message: Message) -> Item:
+    role = "user" if message.role == "tool" else message.role
+    return {"role": role, "content": list(_blocks(message.contents))}
 
-    def read(self, message: Message) -> Item:
-        """The message in the internal view."""
-        role = "user" if message.role == "tool" else message.role
-        return {"role": role, "content": list(_blocks(message.contents))}
 
-    def changed(self, message: Message, now: Item) -> Message:
-        """A copy of the message that says what its reading says now."""
-        before, blocks = blocks_of(self.read(message)), blocks_of(now)
-        more = text_of({"content": blocks[len(before) :]})
-        # Not deeply: contents that stay are the framework's own objects.
-        copied = copy.copy(message)
-        copied.contents = list(_contents_now(message, before, blocks))
-        copied.contents += [Content.from_text(more)] if more else []
-        copied.additional_properties = dict(message.additional_properties)
-        return copied
+def _changed_message(message: Message, now: Item) -> Message:
+    before, blocks = blocks_of(_read_message(message)), blocks_of(now)
+    more = text_of({"content": blocks[len(before) :]})
+    # Not deeply: contents that stay are the framework's own objects.
+    copied = copy.copy(message)
+    copied.contents = list(_contents_now(message, before, blocks))
+    copied.contents += [Content.from_text(more)] if more else []
+    copied.additional_properties = dict(message.additional_properties)
+    return copied
 
-    def new_message(self, item: Item) -> Message:
-        """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-        result = result_in(blocks_of(item))
-        own = {"additional_properties": {"written_by": "ullage"}}
-        if result is None:
-            return Message(str(item.get("role")), [text_of(item)], **own)
-        text = text_of({"content": result.get("content")})
-        answer = Content.from_function_result(str(result.get("tool_use_id")), result=text)
-        return Message("tool", [answer], **own)
+
+def _new_message(item: Item) -> Message:
+    """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
+    result = result_in(blocks_of(item))
+    own = {"additional_properties": {"written_by": "ullage"}}
+    if result is None:
+        return Message(str(item.get("role")), [text_of(item)], **own)
+    text = text_of({"content": result.get("content")})
+    answer = Content.from_function_result(str(result.get("tool_use_id")), result=text)
+    return Message("tool", [answer], **own)
+
+
+TRANSLATOR: Final = Translator[Message](_read_message, _changed_message, _new_message)
+"""Reads messages, and writes changes into copies; ids, author and properties stay."""
 
 
 def _blocks(contents: Sequence[Content]) -> Iterator[dict[str, Any]]:
@@ -161,7 +163,7 @@ class UllageChatMiddleware(ChatMiddleware):
     """
 
     def __init__(self, **options: Unpack[Options]) -> None:
-        self._conversations = HeldConversations[Message](MessageTranslator(), **options)
+        self._conversations = HeldConversations[Message](TRANSLATOR, **options)
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Send what fits, and after a refusal as too long less."""
@@ -185,8 +187,9 @@ class UllageChatMiddleware(ChatMiddleware):
         name = options.get("model") or getattr(context.client, "model", None)
         session_object = getattr(context, "session", None)  # older releases do not name it
         session = session_object.session_id if session_object else _begin(messages)
-        host = _host(context.client) if self._conversations.host_writes else None
-        return self._conversations.of(session, ModelFacts(str(name or "unknown")), host)
+        return self._conversations.of(
+            session, ModelFacts(str(name or "unknown")), lambda: _host(context.client)
+        )
 
 
 class UllageCompactionStrategy:
@@ -207,7 +210,7 @@ class UllageCompactionStrategy:
     ) -> None:
         self._model = ModelFacts(model)
         self._conversations = HeldConversations[Message](
-            MessageTranslator(),
+            TRANSLATOR,
             has_host=False,  # no client is at hand that could be asked
             **options,
         )
@@ -229,7 +232,7 @@ class UllageCompactionStrategy:
 
 def _begin(messages: Sequence[Message]) -> str:
     """Tells a conversation from others by its first message."""
-    return print_of(MessageTranslator().read(messages[0]))
+    return print_of(_read_message(messages[0]))
 
 
 def _tools(tools: Any) -> list[dict[str, Any]]:

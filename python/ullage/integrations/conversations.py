@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+)
 
 from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
 from ullage._start import installed, refuse_older
@@ -18,7 +36,7 @@ from ullage.messages import Item, SystemPrompt, Tools
 from ullage.observe import Listener
 from ullage.providers import AnyProvider, Provider, classify
 from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import WriterLike
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
 if TYPE_CHECKING:
     from ullage.transcript.record import RecordFile
@@ -44,37 +62,16 @@ _ANY: Final = "gpt-5.4"
 _TOO_LONG: Final = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long"}}  # fmt: skip
 
 
-class Translator(Protocol[M]):
-    """A framework's messages, one by one, as messages of the internal view and back."""
+class Translator(NamedTuple, Generic[M]):
+    """How a framework's messages become messages of the internal view, one by one, and back."""
 
-    def read(self, message: M) -> Item:
-        """The message in the internal view; never changed."""
-        ...
-
-    def changed(self, message: M, now: Item) -> M:
-        """A copy of the message that says what its reading says now."""
-        ...
-
-    def new_message(self, item: Item) -> M:
-        """A message that Ullage wrote."""
-        ...
+    read: Callable[[M], Item]  # never changes the message
+    changed: Callable[[M, Item], M]  # a copy of the message that says what its reading says now
+    new_message: Callable[[Item], M]  # a message that Ullage wrote
 
 
-class NativeItems:
-    """Messages that are in the form of a provider already: a view of them is what is sent."""
-
-    def read(self, message: Item) -> Item:
-        """The message itself."""
-        return message
-
-    def changed(self, message: Item, now: Item) -> Item:
-        """What stands in its place."""
-        del message
-        return now
-
-    def new_message(self, item: Item) -> Item:
-        """The message itself."""
-        return item
+NATIVE: Final = Translator[Any](lambda message: message, lambda _, now: now, lambda item: item)
+"""For messages that are in the form of a provider already: a view of them is what is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +81,13 @@ class ModelFacts:
     name: str  # as its provider calls it
     context_window: int | None = None  # in tokens; `None`: the model table's
     max_output_tokens: int | None = None
+
+
+class Head(TypedDict, total=False):
+    """What stands before a conversation in a request."""
+
+    system: SystemPrompt
+    tools: Tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,38 +110,35 @@ class HeldConversation(Generic[M]):
     manager: ContextManager
     translator: Translator[M]
     fresh: Callable[[], ContextManager]  # where another call of the same conversation is at work
+    overflow: type[Exception] | tuple[()]  # the framework's error for a refusal as too long
     records: RecordFile | None = None
 
-    def fit(
-        self,
-        messages: Sequence[M],
-        *,
-        system: SystemPrompt | None = None,
-        tools: Tools | None = None,
-    ) -> Fitted[M]:
+    def fit(self, messages: Sequence[M], **head: Unpack[Head]) -> Fitted[M]:
         """The messages to send; see `ContextManager.view`."""
-        read = [self.translator.read(message) for message in messages]
+        read = self.read(messages)
         try:
-            view = self.manager.view(read, system=system, tools=tools)
+            view = self.manager.view(read, **head)
         # Parallel calls of one conversation: the second gets a view from the list alone, which is the same without a model.
         except ManagerBusy:
-            view = self.fresh().view(read, system=system, tools=tools)
+            view = self.fresh().view(read, **head)
         return self._fitted(messages, view, read)
 
-    async def afit(
-        self,
-        messages: Sequence[M],
-        *,
-        system: SystemPrompt | None = None,
-        tools: Tools | None = None,
-    ) -> Fitted[M]:
+    async def afit(self, messages: Sequence[M], **head: Unpack[Head]) -> Fitted[M]:
         """`fit`, without blocking the event loop."""
-        read = [self.translator.read(message) for message in messages]
+        read = self.read(messages)
         try:
-            view = await self.manager.aview(read, system=system, tools=tools)
+            view = await self.manager.aview(read, **head)
         except ManagerBusy:
-            view = await self.fresh().aview(read, system=system, tools=tools)
+            view = await self.fresh().aview(read, **head)
         return self._fitted(messages, view, read)
+
+    def read(self, messages: Iterable[M]) -> list[Item]:
+        """Messages in the internal view."""
+        return [self.translator.read(message) for message in messages]
+
+    def note_kept(self, fitted: Fitted[M], messages: Sequence[M]) -> None:
+        """The framework goes on with these messages, which are those that fit."""
+        self.manager.view_kept(replace(fitted.view, messages=self.read(messages)))
 
     def _fitted(self, messages: Sequence[M], view: ListView, read: Sequence[Item]) -> Fitted[M]:
         if self.records is not None:
@@ -155,51 +156,58 @@ class HeldConversation(Generic[M]):
         return Fitted(back, view)
 
     def send(
-        self,
-        messages: Sequence[M],
-        call: Callable[[Fitted[M]], R],
-        *,
-        overflow: type[Exception] | tuple[()] = (),
-        system: SystemPrompt | None = None,
-        tools: Tools | None = None,
+        self, messages: Sequence[M], call: Callable[[Fitted[M]], R], **head: Unpack[Head]
     ) -> R:
-        """What `call` returns for the messages that fit; after a refusal as too long it is called again with less.
-
-        `overflow` is the framework's error for such a refusal, if it has one of its own.
-        """
+        """What `call` returns for the messages that fit; after a refusal as too long it is called again with less."""
         while True:
-            fitted = self.fit(messages, system=system, tools=tools)
+            fitted = self.fit(messages, **head)
             # Ends: a refusal that no step of the ladder can answer is raised by `refused`.
             try:
                 return call(fitted)
             except Exception as error:
-                self.refused(error, overflow=isinstance(error, overflow))
+                self.refused(error)
 
     async def asend(
-        self,
-        messages: Sequence[M],
-        call: Callable[[Fitted[M]], Awaitable[R]],
-        *,
-        overflow: type[Exception] | tuple[()] = (),
-        system: SystemPrompt | None = None,
-        tools: Tools | None = None,
+        self, messages: Sequence[M], call: Callable[[Fitted[M]], Awaitable[R]], **head: Unpack[Head]
     ) -> R:
         """`send`, without blocking the event loop."""
         while True:
-            fitted = await self.afit(messages, system=system, tools=tools)
+            fitted = await self.afit(messages, **head)
             try:
                 return await call(fitted)
             except Exception as error:
-                await self.arefused(error, overflow=isinstance(error, overflow))
+                await self.arefused(error)
+
+    async def astream(
+        self,
+        messages: Sequence[M],
+        call: Callable[[Fitted[M]], AsyncIterator[R]],
+        **head: Unpack[Head],
+    ) -> AsyncIterator[R]:
+        """`asend`, of an answer that comes in pieces."""
+        begun = False
+        while True:
+            fitted = await self.afit(messages, **head)
+            try:
+                # A piece that was passed on cannot be taken back: from then on the error is the caller's.
+                async for piece in call(fitted):
+                    begun = True
+                    yield piece
+            except Exception as error:
+                if begun:
+                    raise
+                await self.arefused(error)
+            else:
+                return
 
     def refused(self, error: Exception, *, overflow: bool = False) -> None:
         """Make room after an error; the next `fit` of the same list is smaller.
 
         Args:
             error: Raised again where it is none of a request that is too long, or no room can be made.
-            overflow: The framework says that it is one, whatever its text says.
+            overflow: The framework says that it is one, whatever its class and its text say.
         """
-        refusal = _as_refusal(error, overflow)
+        refusal = self._refusal(error, overflow)
         try:
             # The first answer may be that a smaller output would fit, which a framework has no place for.
             step = self.manager.on_overflow(refusal).step or self.manager.on_overflow(refusal).step
@@ -210,7 +218,7 @@ class HeldConversation(Generic[M]):
 
     async def arefused(self, error: Exception, *, overflow: bool = False) -> None:
         """`refused`, without blocking the event loop."""
-        refusal = _as_refusal(error, overflow)
+        refusal = self._refusal(error, overflow)
         try:
             first = await self.manager.aon_overflow(refusal)
             step = first.step or (await self.manager.aon_overflow(refusal)).step
@@ -219,14 +227,24 @@ class HeldConversation(Generic[M]):
         if not step:
             raise error
 
+    def _refusal(self, error: Exception, overflow: bool) -> Any:
+        # The framework's own class stands for the provider's words, which it may have replaced.
+        overflow = overflow or isinstance(error, self.overflow)
+        return _TOO_LONG if overflow and not classify(error).is_overflow else error
 
-def _as_refusal(error: Exception, overflow: bool) -> Any:
-    refusal = classify(error)
-    # The framework's own class stands for the provider's words, which it may have replaced.
-    return _TOO_LONG if overflow and not refusal.is_overflow else error
+
+class PassedOptions(TypedDict, total=False):
+    """What is passed on to the manager of each conversation, see `Options`."""
+
+    policy: Policy | str | None
+    summarizer: WriterLike | None
+    context_window: int | None
+    max_output_tokens: int | None
+    store: OffloadStore | None
+    listeners: Iterable[Listener]
 
 
-class Options(TypedDict, total=False):
+class Options(PassedOptions, total=False):
     """What every way in takes, by name.
 
     Attributes:
@@ -241,48 +259,53 @@ class Options(TypedDict, total=False):
             `None`: there are none.
     """
 
-    policy: Policy | str | None
-    summarizer: WriterLike | None
-    context_window: int | None
-    max_output_tokens: int | None
-    store: OffloadStore | None
-    listeners: Iterable[Listener]
     record: str | PathLike[str] | None
 
 
-@dataclass(slots=True)
 class HeldConversations(Generic[M]):
     """The conversations that an integration has seen, the newest ones held.
 
     What is not held costs nothing but time: the view of a list is the same when it is made from the list alone, unless a model
     writes the summaries.
+
+    Args:
+        translator: Of the framework's messages.
+        provider: The form that they are read in.
+        overflow: The framework's error for a refusal as too long, if it has one of its own.
+        has_host: Whether the model in use can write summaries; if not, `host` is refused.
+        **options: See `Options`.
+
+    Attributes:
+        host_writes: The model in use is to write summaries.
+
+    Raises:
+        InvalidPolicy: No conversation could be begun with these options.
     """
 
-    translator: Translator[M]  # of the framework's messages
-    provider: AnyProvider = FRAMEWORK
-    policy: Policy | str | None = None  # this and the others are those of `Options`
-    summarizer: WriterLike | None = None
-    context_window: int | None = None
-    max_output_tokens: int | None = None
-    store: OffloadStore | None = None
-    listeners: Iterable[Listener] = ()
-    record: str | PathLike[str] | None = None
-    has_host: bool = True  # whether the model in use can write summaries; if not, `host` is refused
-    host_writes: bool = field(default=False, init=False)  # it is to write them: `of` is passed it
-    # By name and model, the newest last.
-    _held: dict[tuple[str, ModelFacts], HeldConversation[M]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        """Refuse arguments that no conversation could be begun with."""
-        if isinstance(self.listeners, Iterable):  # once only; anything else is refused below
-            self.listeners = tuple(self.listeners)
-        self.host_writes = self.has_host and self.summarizer == "host"
+    def __init__(
+        self,
+        translator: Translator[M],
+        provider: AnyProvider = FRAMEWORK,
+        *,
+        overflow: type[Exception] | tuple[()] = (),
+        has_host: bool = True,
+        **options: Unpack[Options],
+    ) -> None:
+        self._translator, self._provider, self._overflow = translator, provider, overflow
+        self._record = options.pop("record", None)
+        self._options = managed = cast("PassedOptions", options)
+        listeners = managed.get("listeners", ())
+        if isinstance(listeners, Iterable):  # once only; anything else is refused below
+            managed["listeners"] = tuple(listeners)
+        self.host_writes = has_host and managed.get("summarizer") == "host"
         if self.host_writes:
-            self.summarizer = None
+            managed["summarizer"] = None
+        # By name and model, the newest last.
+        self._held: dict[tuple[str, ModelFacts], HeldConversation[M]] = {}
+        self._lock = threading.Lock()
         try:
             # A manager that is thrown away: a typo would else come to light in the middle of an agent's run.
-            self._fresh(_ANY, self.summarizer, self.context_window, self.max_output_tokens)
+            ContextManager(model=_ANY, provider=provider, **managed)
         except InvalidPolicy as error:
             if error.field != "summarizer":
                 raise
@@ -290,16 +313,16 @@ class HeldConversations(Generic[M]):
             raise InvalidPolicy(error.field, error.value, error.limit, hint=hint) from None
 
     def of(
-        self, name: str, model: ModelFacts, summarizer: WriterLike | None = None
+        self, name: str, model: ModelFacts, host: Callable[[], WriterLike] | None = None
     ) -> HeldConversation[M]:
         """The conversation of that name with a model.
 
-        `name`: such as the id of a thread. `summarizer`: the host's; `None`: the one of these conversations.
+        `name`: such as the id of a thread. `host`: makes the model in use a writer of summaries, where it is to be one.
         """
         with self._lock:
             # Put in again at the end, so that the order of the dict is that of use.
             conversation = self._held.pop((name, model), None)
-            conversation = conversation or self._begun(name, model, summarizer)
+            conversation = conversation or self._begun(name, model, host)
             self._held[name, model] = conversation
             while len(self._held) > MOST:
                 del self._held[next(iter(self._held))]
@@ -312,34 +335,33 @@ class HeldConversations(Generic[M]):
             return self._held[names[-1]] if names else None
 
     def _begun(
-        self, name: str, model: ModelFacts, summarizer: WriterLike | None
+        self, name: str, model: ModelFacts, host: Callable[[], WriterLike] | None
     ) -> HeldConversation[M]:
-        writer = summarizer or self.summarizer
-        window = self.context_window or model.context_window
-        output = self.max_output_tokens or model.max_output_tokens
-        fresh = partial(self._fresh, model.name, writer, window, output)
+        options = self._options.copy()
+        if self.host_writes and host is not None:
+            options["summarizer"] = host()
+        options["context_window"] = options.get("context_window") or model.context_window
+        options["max_output_tokens"] = options.get("max_output_tokens") or model.max_output_tokens
+        fresh = partial(ContextManager, model=model.name, provider=self._provider, **options)
         begun, records = fresh(), None
-        if self.record is not None:
+        if self._record is not None:
             from ullage.summarizers.extractive import model_asked
             from ullage.transcript.record import RecordFile
 
             place = f"{name} {model.name}"
-            records = RecordFile.of(self.record, place, model=model_asked(writer))
-        return HeldConversation(begun, self.translator, fresh, records)
+            writer = model_asked(options.get("summarizer"))
+            records = RecordFile.of(self._record, place, model=writer)
+        return HeldConversation(begun, self._translator, fresh, self._overflow, records)
 
-    def _fresh(
-        self, model: str, summarizer: WriterLike | None, window: int | None, output: int | None
-    ) -> ContextManager:
-        return ContextManager(
-            model=model,
-            provider=self.provider,
-            policy=self.policy,
-            summarizer=summarizer,
-            context_window=window,
-            max_output_tokens=output,
-            store=self.store,
-            listeners=self.listeners,
-        )
+
+@dataclass(frozen=True, slots=True)
+class HostSummarizer:
+    """The framework's own model as the writer of summaries, asked with and without blocking the event loop."""
+
+    name: str
+    window_tokens: int | None
+    summarize: Callable[[SummaryRequest], SummaryReply]
+    asummarize: Callable[[SummaryRequest], Awaitable[SummaryReply]]
 
 
 def blocks_of(item: Item) -> list[Mapping[str, Any]]:

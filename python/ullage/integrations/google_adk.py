@@ -11,19 +11,21 @@ app = App(name="cellar", root_agent=agent, plugins=[UllagePlugin()])
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Unpack
+from functools import partial
+from typing import Final, Unpack
 
 from ullage.integrations.conversations import (
     Fitted,
+    Head,
     HeldConversation,
     HeldConversations,
     ModelFacts,
     Options,
+    Translator,
     framework,
     tool_definitions,
     transcript_of,
 )
-from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 with framework("google-adk"):
@@ -33,21 +35,12 @@ with framework("google-adk"):
     from google.genai.types import Content, GenerateContentConfig, Part
 
 
-class ContentTranslator:
-    """Contents as the dicts of Gemini's API, and back."""
-
-    def read(self, message: Content) -> Item:
-        """The content as a dict."""
-        return message.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-    def changed(self, message: Content, now: Item) -> Content:
-        """The content that stands in its place."""
-        del message
-        return Content.model_validate(now)
-
-    def new_message(self, item: Item) -> Content:
-        """A content that Ullage wrote."""
-        return Content.model_validate(item)
+TRANSLATOR: Final = Translator[Content](
+    lambda content: content.model_dump(mode="json", by_alias=True, exclude_none=True),
+    lambda _, now: Content.model_validate(now),
+    Content.model_validate,
+)
+"""Contents as the dicts of Gemini's API, and back."""
 
 
 class UllagePlugin(BasePlugin):
@@ -64,7 +57,7 @@ class UllagePlugin(BasePlugin):
         super().__init__(name="ullage")
         # By id() of requests under way.
         self._originals: dict[int, tuple[LlmRequest, list[Content]]] = {}
-        self._conversations = HeldConversations[Content](ContentTranslator(), "gemini", **options)
+        self._conversations = HeldConversations[Content](TRANSLATOR, "gemini", **options)
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -103,14 +96,15 @@ class UllagePlugin(BasePlugin):
         return await conversation.asend(contents, ask, **_head(llm_request.config))
 
     def _of(self, context: CallbackContext, request: LlmRequest) -> HeldConversation[Content]:
-        host = _host(request.model) if self._conversations.host_writes and request.model else None
+        model = request.model
         name = f"{context.session.id}/{context.agent_name}"
         # ADK names models as the API's paths do.
-        facts = ModelFacts((request.model or "gemini-2.5-pro").removeprefix("models/"))
+        facts = ModelFacts((model or "gemini-2.5-pro").removeprefix("models/"))
+        host = partial(_host, model) if model else None
         return self._conversations.of(name, facts, host)
 
 
-def _head(config: GenerateContentConfig) -> dict[str, Any]:
+def _head(config: GenerateContentConfig) -> Head:
     """System prompt and functions."""
     functions = []
     for tool in config.tools or ():

@@ -17,10 +17,12 @@ from typing import Any, Final, Unpack
 
 from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import (
+    Head,
     HeldConversation,
     HeldConversations,
     ModelFacts,
     Options,
+    Translator,
     blocks_of,
     framework,
     in_place,
@@ -50,49 +52,50 @@ with framework("inspect-ai"):
 _OWN = {"written_by": "ullage"}
 
 
-class InspectTranslator:
-    """Reads messages, and writes changes into copies of them; ids, metadata and what a provider needs back stay."""
+def _read_message(message: ChatMessage) -> Item:
+    if isinstance(message, ChatMessageTool):
+        return {"role": "user", "content": [_result(message)]}
+    content = _content(message.content)
+    if not isinstance(message, ChatMessageAssistant):
+        role = "system" if isinstance(message, ChatMessageSystem) else "user"
+        return {"role": role, "content": content}
+    calls = _calls(message)
+    return {"role": "assistant", "content": [*blocks_of({"content": content}), *calls]}
 
-    def read(self, message: ChatMessage) -> Item:
-        """The message in the internal view."""
-        if isinstance(message, ChatMessageTool):
-            return {"role": "user", "content": [_result(message)]}
-        content = _content(message.content)
-        if not isinstance(message, ChatMessageAssistant):
-            role = "system" if isinstance(message, ChatMessageSystem) else "user"
-            return {"role": role, "content": content}
-        calls = _calls(message)
-        return {"role": "assistant", "content": [*blocks_of({"content": content}), *calls]}
 
-    def changed(self, message: ChatMessage, now: Item) -> ChatMessage:
-        """A copy of the message that says what its reading says now."""
-        blocks = blocks_of(now)
-        if isinstance(message, ChatMessageTool):
-            result = in_place([_result(message)], blocks, "tool_result")[0]
-            if result is None:
-                return self.new_message(now)
-            content: Any = result.get("content")
-            update: dict[str, Any] = {
-                "tool_call_id": str(result["tool_use_id"]) or message.tool_call_id
-            }
-            if message.error is None:
-                update["content"] = _content_now(message, content)
-            else:
-                update["error"] = replace(message.error, message=text_of({"content": content}))
-            return message.model_copy(update=update)
-        if isinstance(message, ChatMessageAssistant):
-            return _response_now(message, blocks)
-        return message.model_copy(update={"content": _content_now(message, now.get("content"))})
+def _changed_message(message: ChatMessage, now: Item) -> ChatMessage:
+    blocks = blocks_of(now)
+    if isinstance(message, ChatMessageTool):
+        result = in_place([_result(message)], blocks, "tool_result")[0]
+        if result is None:
+            return _new_message(now)
+        content: Any = result.get("content")
+        update: dict[str, Any] = {
+            "tool_call_id": str(result["tool_use_id"]) or message.tool_call_id
+        }
+        if message.error is None:
+            update["content"] = _content_now(message, content)
+        else:
+            update["error"] = replace(message.error, message=text_of({"content": content}))
+        return message.model_copy(update=update)
+    if isinstance(message, ChatMessageAssistant):
+        return _response_now(message, blocks)
+    return message.model_copy(update={"content": _content_now(message, now.get("content"))})
 
-    def new_message(self, item: Item) -> ChatMessage:
-        """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-        result = result_in(blocks_of(item))
-        text = text_of(item)
-        if result is not None:
-            call = str(result.get("tool_use_id"))
-            return ChatMessageTool(content=text, tool_call_id=call, metadata=_OWN)
-        spoken = item.get("role") == "assistant"
-        return (ChatMessageAssistant if spoken else ChatMessageUser)(content=text, metadata=_OWN)
+
+def _new_message(item: Item) -> ChatMessage:
+    """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
+    result = result_in(blocks_of(item))
+    text = text_of(item)
+    if result is not None:
+        call = str(result.get("tool_use_id"))
+        return ChatMessageTool(content=text, tool_call_id=call, metadata=_OWN)
+    spoken = item.get("role") == "assistant"
+    return (ChatMessageAssistant if spoken else ChatMessageUser)(content=text, metadata=_OWN)
+
+
+TRANSLATOR: Final = Translator[ChatMessage](_read_message, _changed_message, _new_message)
+"""Reads messages, and writes changes into copies of them; ids, metadata and what a provider needs back stay."""
 
 
 def _content(content: str | list[Any]) -> str | list[dict[str, Any]]:
@@ -180,7 +183,7 @@ class UllageCompaction(CompactionStrategy):
     ) -> None:
         super().__init__(type="summary", threshold=threshold, memory=memory)
         self._window = options.pop("context_window", None)
-        self._conversations = HeldConversations[ChatMessage](InspectTranslator(), **options)
+        self._conversations = HeldConversations[ChatMessage](TRANSLATOR, **options)
 
     async def compact(
         self, model: Model, messages: list[ChatMessage], tools: list[ToolInfo]
@@ -192,7 +195,7 @@ class UllageCompaction(CompactionStrategy):
         if not others:
             return messages, None
         schemas = (tool.parameters.model_dump(mode="json", exclude_none=True) for tool in tools)
-        head: dict[str, Any] = {
+        head: Head = {
             "system": "\n\n".join(message.text for message in standing),
             "tools": tool_definitions(
                 (tool.name, tool.description, schema)
@@ -211,15 +214,13 @@ class UllageCompaction(CompactionStrategy):
                 await conversation.manager.acompact(target_tokens=error.floor_tokens)
             fitted = await conversation.afit(others, **head)
         # Inspect hands over the smaller list next time, with what followed.
-        read = [conversation.translator.read(message) for message in fitted.messages]
-        conversation.manager.view_kept(replace(fitted.view, messages=read))
+        conversation.note_kept(fitted, fitted.messages)
         return [*standing, *fitted.messages], None
 
     def _of(self, model: Model, messages: Sequence[ChatMessage]) -> HeldConversation[ChatMessage]:
         """The conversation that begins with the same message; one strategy serves all samples of a task."""
         facts = ModelFacts(model.name, self._room(model), model.config.max_tokens)
-        host = _host(model) if self._conversations.host_writes else None
-        return self._conversations.of(str(messages[0].id), facts, host)
+        return self._conversations.of(str(messages[0].id), facts, lambda: _host(model))
 
     def _room(self, model: Model) -> int:
         """The tokens above which Inspect asks for a compaction."""

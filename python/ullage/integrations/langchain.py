@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import is_not
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from ullage.integrations.conversations import (
     Fitted,
+    Head,
     HeldConversation,
     HeldConversations,
+    HostSummarizer,
     ModelFacts,
     Options,
+    Translator,
     blocks_of,
     framework,
     in_place,
@@ -63,51 +65,52 @@ _CALLS = frozenset(("tool_use", "tool_call", "function_call", "tool_call_chunk",
 _REASONING = frozenset((*THINKING, "reasoning", "reasoning_content"))
 
 
-class LangChainTranslator:
-    """Reads messages, and writes changes into copies of them; ids, artifacts, usage and metadata stay."""
+def _read_message(message: AnyMessage) -> Item:
+    if isinstance(message, AIMessage):
+        return _response(message)
+    if isinstance(message, ToolMessage):
+        return {"role": "user", "content": [_result(message)]}
+    role = "system" if isinstance(message, SystemMessage) else "user"
+    if getattr(message, "role", None) == "assistant":
+        role = "assistant"
+    return {"role": role, "content": _content(message.content)}
 
-    def read(self, message: AnyMessage) -> Item:
-        """The message in the internal view."""
-        if isinstance(message, AIMessage):
-            return _response(message)
-        if isinstance(message, ToolMessage):
-            return {"role": "user", "content": [_result(message)]}
-        role = "system" if isinstance(message, SystemMessage) else "user"
-        if getattr(message, "role", None) == "assistant":
-            role = "assistant"
-        return {"role": role, "content": _content(message.content)}
 
-    def changed(self, message: AnyMessage, now: Item) -> AnyMessage:
-        """A copy of the message that says what its reading says now."""
-        if isinstance(message, ToolMessage):
-            result = in_place([_result(message)], blocks_of(now), "tool_result")[0]
-            if result is None:
-                return self.new_message(now)
-            content, call = _plain(result.get("content")), str(result["tool_use_id"])
-            return message.model_copy(update={"content": content, "tool_call_id": call})
-        if isinstance(message, AIMessage):
-            return _response_now(message, blocks_of(now))
-        if isinstance(message, FunctionMessage):
-            return message.model_copy(update={"content": text_of(now)})
-        before, content = blocks_of(self.read(message)), message.content
-        if isinstance(content, str):
-            content = [{"type": "text", "text": content}] if content else []
-        more = [dict(block) for block in blocks_of(now)[len(before) :]]
-        return message.model_copy(update={"content": [*content, *more]})
+def _changed_message(message: AnyMessage, now: Item) -> AnyMessage:
+    if isinstance(message, ToolMessage):
+        result = in_place([_result(message)], blocks_of(now), "tool_result")[0]
+        if result is None:
+            return _new_message(now)
+        content, call = _plain(result.get("content")), str(result["tool_use_id"])
+        return message.model_copy(update={"content": content, "tool_call_id": call})
+    if isinstance(message, AIMessage):
+        return _response_now(message, blocks_of(now))
+    if isinstance(message, FunctionMessage):
+        return message.model_copy(update={"content": text_of(now)})
+    before, content = blocks_of(_read_message(message)), message.content
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}] if content else []
+    more = [dict(block) for block in blocks_of(now)[len(before) :]]
+    return message.model_copy(update={"content": [*content, *more]})
 
-    def new_message(self, item: Item) -> AnyMessage:
-        """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-        result = result_in(blocks_of(item))
-        if result is not None:
-            call = str(result.get("tool_use_id"))
-            return ToolMessage(_plain(result.get("content")), tool_call_id=call)
-        text = text_of(item)
-        # As LangChain marks what its own middleware writes.
-        own = {"additional_kwargs": {"lc_source": "ullage"}}
-        if item.get("role") == "assistant":
-            return AIMessage(text, **own)
-        kind = SystemMessage if item.get("role") == "system" else HumanMessage
-        return kind(text, **own)
+
+def _new_message(item: Item) -> AnyMessage:
+    """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
+    result = result_in(blocks_of(item))
+    if result is not None:
+        call = str(result.get("tool_use_id"))
+        return ToolMessage(_plain(result.get("content")), tool_call_id=call)
+    text = text_of(item)
+    # As LangChain marks what its own middleware writes.
+    own = {"additional_kwargs": {"lc_source": "ullage"}}
+    if item.get("role") == "assistant":
+        return AIMessage(text, **own)
+    kind = SystemMessage if item.get("role") == "system" else HumanMessage
+    return kind(text, **own)
+
+
+TRANSLATOR: Final = Translator[AnyMessage](_read_message, _changed_message, _new_message)
+"""Reads messages, and writes changes into copies of them; ids, artifacts, usage and metadata stay."""
 
 
 def _content(content: str | list[Any]) -> str | list[dict[str, Any]]:
@@ -210,28 +213,21 @@ def _content_now(
         yield {**block, name: now["id"], **({} if same else {key: arguments})}
 
 
-# A LangChain chat model as the writer of summaries.
+def _host(model: BaseChatModel) -> HostSummarizer:
+    """The agent's own model as the writer of summaries, which are kept out of the agent's stream."""
+
+    def ask(request: SummaryRequest) -> SummaryReply:
+        return _reply(model.invoke(*_asked(request)))
+
+    async def aask(request: SummaryRequest) -> SummaryReply:
+        return _reply(await model.ainvoke(*_asked(request)))
+
+    window = _profile(model).get("max_input_tokens")
+    return HostSummarizer(f"host:{type(model).__name__}", window, ask, aask)
 
 
-class ChatSummarizer:
-    """Writes summaries with the agent's own model; its tokens are kept out of the agent's stream.
-
-    `model`: called with one text, without tools.
-    """
-
-    def __init__(self, model: BaseChatModel) -> None:
-        self._model = model
-        self.name = f"host:{type(model).__name__}"
-        profile = getattr(model, "profile", None) or {}
-        self.window_tokens: int | None = profile.get("max_input_tokens")
-
-    def summarize(self, request: SummaryRequest) -> SummaryReply:
-        """Writes the summary that `request` asks for."""
-        return _reply(self._model.invoke(*_asked(request)))
-
-    async def asummarize(self, request: SummaryRequest) -> SummaryReply:
-        """`summarize`, without blocking the event loop."""
-        return _reply(await self._model.ainvoke(*_asked(request)))
+def _profile(model: Any) -> Mapping[str, Any]:
+    return getattr(model, "profile", None) or {}
 
 
 def _asked(request: SummaryRequest) -> tuple[list[BaseMessage], RunnableConfig]:
@@ -282,7 +278,9 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         super().__init__()
         self._persist, self._name = persist, name
         self._tools: tuple[list[Any], list[dict[str, Any]]] = ([], [])
-        self.conversations = HeldConversations[AnyMessage](LangChainTranslator(), **options)
+        self.conversations = HeldConversations[AnyMessage](
+            TRANSLATOR, overflow=ContextOverflowError, **options
+        )
 
     @property
     def name(self) -> str:
@@ -296,7 +294,6 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return self._of(request).send(
             request.messages,
             lambda fitted: handler(_sending(request, fitted)),
-            overflow=ContextOverflowError,
             **self._head(request),
         )
 
@@ -307,7 +304,6 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return await self._of(request).asend(
             request.messages,
             lambda fitted: handler(_sending(request, fitted)),
-            overflow=ContextOverflowError,
             **self._head(request),
         )
 
@@ -333,18 +329,16 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def _of(self, request: ModelRequest[Any]) -> HeldConversation[AnyMessage]:
         model: Any = request.model
-        host = ChatSummarizer(model) if self.conversations.host_writes else None
-        profile = getattr(model, "profile", None) or {}
         # Chat models share no attribute: OpenAI's have `model_name`, Anthropic's and Google's `model`, Bedrock's `model_id`.
         names = (getattr(model, name, None) for name in ("model_name", "model", "model_id"))
         name = next(
             (text for text in names if isinstance(text, str) and text), type(model).__name__
         )
-        limits = profile.get("max_input_tokens"), profile.get("max_output_tokens")
+        limits = map(_profile(model).get, ("max_input_tokens", "max_output_tokens"))
         facts = ModelFacts(name.removeprefix("models/"), *limits)
-        return self.conversations.of(_thread(request.messages), facts, host)
+        return self.conversations.of(_thread(request.messages), facts, lambda: _host(model))
 
-    def _head(self, request: ModelRequest[Any]) -> dict[str, Any]:
+    def _head(self, request: ModelRequest[Any]) -> Head:
         """System prompt and tools; these are converted once for as long as they are the same objects."""
         system = request.system_message
         earlier, definitions = self._tools
@@ -361,8 +355,7 @@ def _written(
 ) -> dict[str, Any] | None:
     if not fitted.changed:
         return None
-    read = [conversation.translator.read(message) for message in fitted.messages]
-    conversation.manager.view_kept(replace(fitted.view, messages=read))
+    conversation.note_kept(fitted, fitted.messages)
     # The graph merges messages by id: a list is replaced only where all of the old one is removed first.
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *fitted.messages]}
 

@@ -21,11 +21,13 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack, cast
 
 from ullage.exceptions import InvalidMessage
 from ullage.integrations.conversations import (
+    NATIVE,
     Fitted,
+    Head,
     HeldConversation,
     HeldConversations,
+    HostSummarizer,
     ModelFacts,
-    NativeItems,
     Options,
     framework,
     transcript_of,
@@ -72,6 +74,16 @@ _under_way: ContextVar[tuple[object, HeldConversation[Item]] | None] = ContextVa
 )
 
 
+def _read_item(message: Item) -> Item:
+    """Messages as litellm takes them: dicts, and the objects of its responses."""
+    if isinstance(message, Mapping):
+        return message
+    return cast("Item", cast("Any", message).model_dump(exclude_none=True))
+
+
+_ITEMS: Final = NATIVE._replace(read=_read_item)
+
+
 class UllageLogger(CustomLogger):
     """Keeps requests that pass through litellm within the model's window.
 
@@ -89,7 +101,9 @@ class UllageLogger(CustomLogger):
         options["listeners"] = tuple(options.get("listeners", ()))  # for three of them
         self._warned = False
         self._conversations = {
-            form.provider: HeldConversations[Item](_Items(), form.provider, **options)
+            form.provider: HeldConversations[Item](
+                _ITEMS, form.provider, overflow=ContextWindowExceededError, **options
+            )
             for form in (_CHAT, _ANTHROPIC, _RESPONSES)
         }
 
@@ -123,8 +137,7 @@ class UllageLogger(CustomLogger):
             _under_way.set(None)
             # Where no room can be made: litellm raises the error itself.
             with suppress(type(exception)):
-                is_overflow = isinstance(exception, ContextWindowExceededError)
-                await conversation.arefused(exception, overflow=is_overflow)
+                await conversation.arefused(exception)
 
     def log_pre_api_call(self, model: str, messages: Any, kwargs: Mapping[str, Any]) -> None:
         """Say once that a synchronous call passes as it is, since litellm lets callbacks only look at it."""
@@ -154,10 +167,7 @@ class UllageLogger(CustomLogger):
                 with _passing():
                     return cast("Any", call)(**{**request.options, **request.now(fitted)})
 
-            conversation = self._of(request, call)
-            return conversation.send(
-                request.items, send, overflow=ContextWindowExceededError, **request.head
-            )
+            return self._of(request, call).send(request.items, send, **request.head)
 
         @functools.wraps(call)
         async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -170,27 +180,13 @@ class UllageLogger(CustomLogger):
                 with _passing():
                     return await acall(**{**request.options, **request.now(fitted)})
 
-            conversation = self._of(request, call)
-            return await conversation.asend(
-                request.items, send, overflow=ContextWindowExceededError, **request.head
-            )
+            return await self._of(request, call).asend(request.items, send, **request.head)
 
         return cast("Callable[P, R]", awaited) if inspect.iscoroutinefunction(call) else asked
 
     def _of(self, request: _Request, call: Callable[..., Any] | None) -> HeldConversation[Item]:
         held = self._conversations[request.form.provider]
-        host = _HostSummarizer(request, call) if held.host_writes else None
-        return held.of(request.name, _facts(request.options), host)
-
-
-class _Items(NativeItems):
-    """Messages as litellm takes them: dicts, and the objects of its responses."""
-
-    def read(self, message: Item) -> Item:
-        """The message as a dict."""
-        if isinstance(message, Mapping):
-            return message
-        return cast("Item", cast("Any", message).model_dump(exclude_none=True))
+        return held.of(request.name, _facts(request.options), lambda: _host(request, call))
 
 
 class _Request:
@@ -206,9 +202,9 @@ class _Request:
                 first = at
                 break
         self._standing, self.items = list(messages[:first]), list(messages[first:])
-        standing = [_Items().read(message) for message in self._standing]
+        standing = [_read_item(message) for message in self._standing]
         system = options.get(form.system) if form.system else standing
-        self.head: dict[str, Any] = {"system": system or "", "tools": options.get("tools") or ()}
+        self.head: Head = {"system": system or "", "tools": options.get("tools") or ()}
 
     @property
     def name(self) -> str:
@@ -217,7 +213,7 @@ class _Request:
         # Where `metadata` is the caller's, as in Responses, the proxy writes into the other one.
         notes = [self.options.get(name) or {} for name in ("litellm_metadata", "metadata")]
         key = next(filter(None, (note.get("user_api_key_hash") for note in notes)), "")
-        begin = print_of([_Items().read(message) for message in (self.items or self._standing)[:1]])
+        begin = print_of([_read_item(message) for message in (self.items or self._standing)[:1]])
         return f"{key}/{own or begin}"
 
     def now(self, fitted: Fitted[Item]) -> dict[str, Any]:
@@ -249,32 +245,29 @@ class _Request:
         return cls.read(form, options)
 
 
-class _HostSummarizer:
+def _host(request: _Request, call: Callable[..., Any] | None) -> HostSummarizer:
     """The model in use as the writer of summaries, with the request's own access.
 
-    `request`: its model and access are used. `call`: what `around` was given; `None`: a callback asks litellm itself.
+    `call`: what `around` was given; `None`: a callback asks litellm itself.
     """
+    options = request.options
+    access = {name: options[name] for name in ("model", *_ACCESS) if options.get(name)}
+    # The caller's function may know what the request does not name, as a router its deployments' keys.
+    chat = call if call is not None and request.form is _CHAT else None
+    is_async = chat is not None and inspect.iscoroutinefunction(chat)
+    plain: Any = litellm.completion if chat is None or is_async else chat
+    awaited: Any = chat if is_async else litellm.acompletion
 
-    def __init__(self, request: _Request, call: Callable[..., Any] | None) -> None:
-        options = request.options
-        self._access = {name: options[name] for name in ("model", *_ACCESS) if options.get(name)}
-        # The caller's function may know what the request does not name, as a router its deployments' keys.
-        chat = call if call is not None and request.form is _CHAT else None
-        is_async = chat is not None and inspect.iscoroutinefunction(chat)
-        self._call: Any = litellm.completion if chat is None or is_async else chat
-        self._acall: Any = chat if is_async else litellm.acompletion
-        self.name = f"host:{options.get('model')}"
-        self.window_tokens: int | None = _facts(options).context_window
-
-    def summarize(self, request: SummaryRequest) -> SummaryReply:
-        """Writes the summary that `request` asks for."""
+    def ask(asked: SummaryRequest) -> SummaryReply:
         with _passing():
-            return _reply(self._call(messages=_asked(request), **self._access))
+            return _reply(plain(messages=_asked(asked), **access))
 
-    async def asummarize(self, request: SummaryRequest) -> SummaryReply:
-        """`summarize`, without blocking the event loop."""
+    async def aask(asked: SummaryRequest) -> SummaryReply:
         with _passing():
-            return _reply(await self._acall(messages=_asked(request), **self._access))
+            return _reply(await awaited(messages=_asked(asked), **access))
+
+    window = _facts(options).context_window
+    return HostSummarizer(f"host:{options.get('model')}", window, ask, aask)
 
 
 @contextmanager

@@ -18,10 +18,13 @@ from typing import Any, Final, Unpack
 from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import (
     Fitted,
+    Head,
     HeldConversation,
     HeldConversations,
+    HostSummarizer,
     ModelFacts,
     Options,
+    Translator,
     blocks_of,
     framework,
     in_place,
@@ -60,42 +63,43 @@ _BYTES = {"audio", "video", "data", "image"}
 """Fields of blocks that hold a file."""
 
 
-class ChatMessageTranslator:
-    """Reads messages, and writes changes into copies; `additional_kwargs` stay.
+def _read_message(message: ChatMessage) -> Item:
+    blocks = [*_blocks(message.blocks), *_older_calls(message)]
+    call = _answered(message)
+    if call:
+        result = {"type": "tool_result", "tool_use_id": call, "content": blocks}
+        return {"role": "user", "content": [result]}
+    role = str(message.role.value)
+    return {"role": _ROLES.get(role, role), "content": blocks}
 
-    Calls that older integrations keep in `additional_kwargs` are read, and never changed.
-    """
 
-    def read(self, message: ChatMessage) -> Item:
-        """The message in the internal view."""
-        blocks = [*_blocks(message.blocks), *_older_calls(message)]
-        call = _answered(message)
-        if call:
-            result = {"type": "tool_result", "tool_use_id": call, "content": blocks}
-            return {"role": "user", "content": [result]}
-        role = str(message.role.value)
-        return {"role": _ROLES.get(role, role), "content": blocks}
-
-    def changed(self, message: ChatMessage, now: Item) -> ChatMessage:
-        """A copy of the message that says what its reading says now."""
-        blocks, more = blocks_of(now), dict(message.additional_kwargs)
-        if _answered(message):
-            result = result_in(blocks)
-            if result is None:
-                return self.new_message(now)
-            more["tool_call_id"] = str(result["tool_use_id"])
-            blocks = blocks_of({"content": result.get("content")})
-        own = list(_now(message.blocks, blocks))
-        return message.model_copy(update={"blocks": own, "additional_kwargs": more})
-
-    def new_message(self, item: Item) -> ChatMessage:
-        """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-        result = result_in(blocks_of(item))
+def _changed_message(message: ChatMessage, now: Item) -> ChatMessage:
+    blocks, more = blocks_of(now), dict(message.additional_kwargs)
+    if _answered(message):
+        result = result_in(blocks)
         if result is None:
-            return ChatMessage(text_of(item), role=item["role"])
-        named = {"tool_call_id": str(result.get("tool_use_id"))}
-        text = text_of({"content": result.get("content")})
-        return ChatMessage(text, role="tool", additional_kwargs=named)
+            return _new_message(now)
+        more["tool_call_id"] = str(result["tool_use_id"])
+        blocks = blocks_of({"content": result.get("content")})
+    own = list(_now(message.blocks, blocks))
+    return message.model_copy(update={"blocks": own, "additional_kwargs": more})
+
+
+def _new_message(item: Item) -> ChatMessage:
+    """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
+    result = result_in(blocks_of(item))
+    if result is None:
+        return ChatMessage(text_of(item), role=item["role"])
+    named = {"tool_call_id": str(result.get("tool_use_id"))}
+    text = text_of({"content": result.get("content")})
+    return ChatMessage(text, role="tool", additional_kwargs=named)
+
+
+TRANSLATOR: Final = Translator[ChatMessage](_read_message, _changed_message, _new_message)
+"""Reads messages, and writes changes into copies; `additional_kwargs` stay.
+
+Calls that older integrations keep in `additional_kwargs` are read, and never changed.
+"""
 
 
 def _answered(message: ChatMessage) -> str:
@@ -207,7 +211,7 @@ class UllageLLM(FunctionCallingLLM):
 
     def __init__(self, llm: LLM, **options: Unpack[Options]) -> None:
         super().__init__(llm=llm, callback_manager=llm.callback_manager)
-        self._conversations = HeldConversations[ChatMessage](ChatMessageTranslator(), **options)
+        self._conversations = HeldConversations[ChatMessage](TRANSLATOR, **options)
 
     @classmethod
     def class_name(cls) -> str:
@@ -262,31 +266,15 @@ class UllageLLM(FunctionCallingLLM):
     ) -> AsyncIterator[ChatResponse]:
         """`stream_chat`, without blocking the event loop."""
         request = _Request(messages, kwargs)
-        return self._pieces(request, self._of(request), kwargs)
 
-    async def _pieces(
-        self,
-        request: _Request,
-        conversation: HeldConversation[ChatMessage],
-        options: dict[str, Any],
-    ) -> AsyncIterator[ChatResponse]:
-        begun = False
-        while True:
-            fitted = await conversation.afit(request.messages, **request.head)
-            try:
-                async for piece in await self.llm.astream_chat(request.sent(fitted), **options):
-                    begun = True
-                    yield piece
-            except Exception as error:
-                if begun:
-                    raise
-                await conversation.arefused(error)
-            else:
-                return
+        async def ask(fitted: Fitted[ChatMessage]) -> AsyncIterator[ChatResponse]:
+            async for piece in await self.llm.astream_chat(request.sent(fitted), **kwargs):
+                yield piece
+
+        return self._of(request).astream(request.messages, ask, **request.head)
 
     def _of(self, request: _Request) -> HeldConversation[ChatMessage]:
-        host = _HostSummarizer(self.llm) if self._conversations.host_writes else None
-        return self._conversations.of(request.name, _facts(self.metadata), host)
+        return self._conversations.of(request.name, _facts(self.metadata), lambda: _host(self.llm))
 
     # ---- what passes -------------------------------------------------------------------------
 
@@ -361,7 +349,7 @@ class UllageBlock(BaseMemoryBlock[list[ChatMessage]]):
     ) -> None:
         super().__init__(token_limit=token_limit, model=model, **fields)
         self._conversations = HeldConversations[ChatMessage](
-            ChatMessageTranslator(),
+            TRANSLATOR,
             policy=policy,
             summarizer=summarizer,
             store=store,
@@ -417,31 +405,27 @@ class _Request:
         first = kinds.index(False) if False in kinds else len(all_messages)
         self._system, self.messages = all_messages[:first], all_messages[first:]
         system = "\n\n".join(message.content or "" for message in self._system)
-        self.head: dict[str, Any] = {"system": system, "tools": _tools(options.get("tools"))}
+        self.head: Head = {"system": system, "tools": _tools(options.get("tools"))}
         begin = self.messages[:1] or self._system[:1]
-        self.name = print_of([ChatMessageTranslator().read(message) for message in begin])
+        self.name = print_of([_read_message(message) for message in begin])
 
     def sent(self, fitted: Fitted[ChatMessage]) -> list[ChatMessage]:
         """The messages to send."""
         return [*self._system, *fitted.messages]
 
 
-class _HostSummarizer:
+def _host(llm: LLM) -> HostSummarizer:
     """The model itself as the writer of summaries."""
 
-    def __init__(self, llm: LLM) -> None:
-        self._llm = llm
-        self.name = f"host:{llm.class_name()}"
-        self.window_tokens = _facts(llm.metadata).context_window
+    def ask(request: SummaryRequest) -> SummaryReply:
+        return SummaryReply(text=llm.chat(_asked(request)).message.content or "")
 
-    def summarize(self, request: SummaryRequest) -> SummaryReply:
-        """Writes the summary that `request` asks for."""
-        return SummaryReply(text=self._llm.chat(_asked(request)).message.content or "")
+    async def aask(request: SummaryRequest) -> SummaryReply:
+        return SummaryReply(text=(await llm.achat(_asked(request))).message.content or "")
 
-    async def asummarize(self, request: SummaryRequest) -> SummaryReply:
-        """`summarize`, without blocking the event loop."""
-        answer = await self._llm.achat(_asked(request))
-        return SummaryReply(text=answer.message.content or "")
+    return HostSummarizer(
+        f"host:{llm.class_name()}", _facts(llm.metadata).context_window, ask, aask
+    )
 
 
 def _asked(request: SummaryRequest) -> list[ChatMessage]:

@@ -18,10 +18,11 @@ from dataclasses import replace
 from typing import Any, Final, Unpack
 
 from ullage.integrations.conversations import (
+    NATIVE,
+    Head,
     HeldConversation,
     HeldConversations,
     ModelFacts,
-    NativeItems,
     Options,
     framework,
     transcript_of,
@@ -41,16 +42,16 @@ _USUAL: Final = "gpt-5.4"
 """Whose window counts where an agent names no model."""
 
 
-class _Items(NativeItems):
-    """Items of the Responses API; the one id that the SDK gives to all answers of other APIs is none, and stays."""
+def _read_item(item: Item) -> Item:
+    return {k: v for k, v in item.items() if k != "id"} if _unnamed(item) else item
 
-    def read(self, message: Item) -> Item:
-        """What is sent of the item."""
-        return {k: v for k, v in message.items() if k != "id"} if _unnamed(message) else message
 
-    def changed(self, message: Item, now: Item) -> Item:
-        """What stands in its place."""
-        return {**now, "id": FAKE_RESPONSES_ID} if _unnamed(message) else now
+def _changed_item(item: Item, now: Item) -> Item:
+    return {**now, "id": FAKE_RESPONSES_ID} if _unnamed(item) else now
+
+
+_ITEMS: Final = NATIVE._replace(read=_read_item, changed=_changed_item)
+"""For items of the Responses API; the one id that the SDK gives to all answers of other APIs is none, and stays."""
 
 
 def _unnamed(item: Item) -> bool:
@@ -61,19 +62,20 @@ class _Plugged:
     """What the three ways in share: the conversations, and who writes their summaries."""
 
     def __init__(self, **options: Unpack[Options]) -> None:
-        self._conversations = HeldConversations[Item](_Items(), "openai_responses", **options)
+        self._conversations = HeldConversations[Item](_ITEMS, "openai_responses", **options)
 
     def of(
         self, items: Sequence[Item], model: Model | str | None, name: str = ""
     ) -> HeldConversation[Item]:
         """The conversation that these items are of."""
-        host = _host(model) if self._conversations.host_writes else None
         model_name = model if isinstance(model, str) else getattr(model, "model", None)
         if not isinstance(model_name, str) or not model_name:
             model_name = _USUAL
         # `litellm/…` and other prefixes of the SDK name the provider in front.
         facts = ModelFacts(model_name.rpartition("/")[2])
-        return self._conversations.of(name or (print_of(items[0]) if items else ""), facts, host)
+        return self._conversations.of(
+            name or (print_of(items[0]) if items else ""), facts, lambda: _host(model)
+        )
 
 
 def ullage_filter(
@@ -90,11 +92,8 @@ def ullage_filter(
     async def fit(data: CallModelData[Any]) -> ModelInputData:
         model_input: Any = data.model_data
         in_use = model or getattr(data.agent, "model", None)
-        fitted = await plugged.of(model_input.input, in_use).afit(
-            model_input.input,
-            system=model_input.instructions or "",
-            tools=_tools(getattr(data.agent, "tools", ())),
-        )
+        head = _head(model_input.instructions, getattr(data.agent, "tools", ()))
+        fitted = await plugged.of(model_input.input, in_use).afit(model_input.input, **head)
         # Copies of pending items end a run with a UserError: the SDK knows them by identity (0.24).
         return replace(model_input, input=fitted.messages) if fitted.changed else model_input
 
@@ -125,17 +124,17 @@ class UllageModel(Model):
         **named: Any,
     ) -> Any:
         """The inner model's response to what fits."""
+
+        def ask(items: Any) -> Awaitable[Any]:
+            return self.inner.get_response(
+                system_instructions, items, model_settings, tools, *others, **named
+            )
+
         conversation = self._of(input, named)
-        while True:
-            sent = await _fit(conversation, input, system_instructions, tools)
-            try:
-                return await self.inner.get_response(
-                    system_instructions, sent, model_settings, tools, *others, **named
-                )
-            except Exception as error:
-                if conversation is None:
-                    raise
-                await conversation.arefused(error)
+        if conversation is None:
+            return await ask(input)
+        head = _head(system_instructions, tools)
+        return await conversation.asend(input, lambda fitted: ask(fitted.messages), **head)
 
     async def stream_response(
         self,
@@ -147,22 +146,20 @@ class UllageModel(Model):
         **named: Any,
     ) -> AsyncIterator[Any]:
         """The same, streamed; a refusal counts as one until the first event has come."""
-        # What was passed on cannot be taken back: after the first event the error is the caller's.
-        conversation, begun = self._of(input, named), False
-        while True:
-            sent = await _fit(conversation, input, system_instructions, tools)
-            try:
-                async for event in self.inner.stream_response(
-                    system_instructions, sent, model_settings, tools, *others, **named
-                ):
-                    begun = True
-                    yield event
-            except Exception as error:
-                if conversation is None or begun:
-                    raise
-                await conversation.arefused(error)
-            else:
-                return
+
+        def ask(items: Any) -> AsyncIterator[Any]:
+            return self.inner.stream_response(
+                system_instructions, items, model_settings, tools, *others, **named
+            )
+
+        conversation = self._of(input, named)
+        if conversation is None:
+            events = ask(input)
+        else:
+            head = _head(system_instructions, tools)
+            events = conversation.astream(input, lambda fitted: ask(fitted.messages), **head)
+        async for event in events:
+            yield event
 
     async def close(self) -> None:
         """Close the inner model."""
@@ -254,19 +251,9 @@ def _waits(items: Iterable[Any]) -> bool:
     return any(count > 0 for count in open_calls.values())
 
 
-async def _fit(
-    conversation: HeldConversation[Item] | None, items: Any, system: str | None, tools: Any
-) -> Any:
-    if conversation is None:
-        return items
-    fitted = await conversation.afit(items, system=system or "", tools=_tools(tools))
-    return fitted.messages if fitted.changed else items
-
-
-def _tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
-    """Definitions of function tools, as far as they are counted."""
+def _head(system: str | None, tools: Iterable[Any]) -> Head:
     # Hosted tools have no schema: the provider runs them, and counts them itself.
-    return [
+    functions = [
         {
             "type": "function",
             "name": tool.name,
@@ -276,6 +263,7 @@ def _tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
         for tool in tools
         if (schema := getattr(tool, "params_json_schema", None)) is not None
     ]
+    return {"system": system or "", "tools": functions}
 
 
 def _host(model: Model | str | None) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:

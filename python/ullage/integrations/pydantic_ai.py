@@ -13,14 +13,16 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from ullage.integrations.conversations import (
     Fitted,
+    Head,
     HeldConversation,
     HeldConversations,
     ModelFacts,
     Options,
+    Translator,
     blocks_of,
     framework,
     in_place,
@@ -61,49 +63,50 @@ READ_AGAIN = frozenset(("capability-load", "tool-search"))
 """Kinds of tools whose results Pydantic AI reads back from the history: they are sent as they are."""
 
 
-class PydanticTranslator:
-    """Reads messages, and writes changes into copies of their parts; ids, metadata and signatures stay."""
+def _read_message(message: ModelMessage) -> Item:
+    if isinstance(message, ModelRequest):
+        blocks = [block for part in message.parts for block in _request_blocks(part)]
+        # An empty one would be dropped as illegal, though what it holds, such as a system prompt, is sent.
+        return {"role": "user", "content": blocks or [_text("[nothing]")]}
+    read: dict[str, Any] = {
+        "role": "assistant",
+        "content": [_response_block(part) for part in message.parts] or [_text("[nothing]")],
+    }
+    usage = message.usage
+    # Models without figures report 0.
+    if size := usage.input_tokens:
+        read["usage"] = {"input_tokens": size, "output_tokens": usage.output_tokens}
+    return read
 
-    def read(self, message: ModelMessage) -> Item:
-        """The message in the internal view."""
-        if isinstance(message, ModelRequest):
-            blocks = [block for part in message.parts for block in _request_blocks(part)]
-            # An empty one would be dropped as illegal, though what it holds, such as a system prompt, is sent.
-            return {"role": "user", "content": blocks or [_text("[nothing]")]}
-        read: dict[str, Any] = {
-            "role": "assistant",
-            "content": [_response_block(part) for part in message.parts] or [_text("[nothing]")],
-        }
-        usage = message.usage
-        # Models without figures report 0.
-        if size := usage.input_tokens:
-            read["usage"] = {"input_tokens": size, "output_tokens": usage.output_tokens}
-        return read
 
-    def changed(self, message: ModelMessage, now: Item) -> ModelMessage:
-        """A copy of the message that says what its reading says now."""
-        if isinstance(message, ModelRequest):
-            return _request_now(message, blocks_of(self.read(message)), blocks_of(now))
-        return _response_now(message, blocks_of(now))
+def _changed_message(message: ModelMessage, now: Item) -> ModelMessage:
+    if isinstance(message, ModelRequest):
+        return _request_now(message, blocks_of(_read_message(message)), blocks_of(now))
+    return _response_now(message, blocks_of(now))
 
-    def new_message(self, item: Item) -> ModelMessage:
-        """A message that Ullage wrote: a summary, or an answer or a result that was missing."""
-        results = [
-            ToolReturnPart(
-                "",
-                text_of({"content": block.get("content")}),
-                str(block.get("tool_use_id")),
-                outcome="interrupted",
-            )
-            for block in blocks_of(item)
-            if block.get("type") == "tool_result"
-        ]
-        if results:
-            return ModelRequest(parts=results)
-        if item.get("role") == "assistant":
-            return ModelResponse(parts=[TextPart(text_of(item))])
-        # Said in the user's voice; tools that were found before it are announced again (pydantic-ai 2.62).
-        return ModelRequest(parts=[CompactionPart(content=text_of(item), metadata=OWN)])
+
+def _new_message(item: Item) -> ModelMessage:
+    """A message that Ullage wrote: a summary, or an answer or a result that was missing."""
+    results = [
+        ToolReturnPart(
+            "",
+            text_of({"content": block.get("content")}),
+            str(block.get("tool_use_id")),
+            outcome="interrupted",
+        )
+        for block in blocks_of(item)
+        if block.get("type") == "tool_result"
+    ]
+    if results:
+        return ModelRequest(parts=results)
+    if item.get("role") == "assistant":
+        return ModelResponse(parts=[TextPart(text_of(item))])
+    # Said in the user's voice; tools that were found before it are announced again (pydantic-ai 2.62).
+    return ModelRequest(parts=[CompactionPart(content=text_of(item), metadata=OWN)])
+
+
+TRANSLATOR: Final = Translator[ModelMessage](_read_message, _changed_message, _new_message)
+"""Reads messages, and writes changes into copies of their parts; ids, metadata and signatures stay."""
 
 
 def standing(messages: Sequence[ModelMessage]) -> list[Any]:
@@ -240,7 +243,9 @@ class Ullage(AbstractCapability[Any]):
 
     def __init__(self, *, persist: bool = False, **options: Unpack[Options]) -> None:
         self._persist = persist
-        self.conversations = HeldConversations[ModelMessage](PydanticTranslator(), **options)
+        self.conversations = HeldConversations[ModelMessage](
+            TRANSLATOR, overflow=ModelContextWindowExceededError, **options
+        )
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
@@ -251,11 +256,12 @@ class Ullage(AbstractCapability[Any]):
         fitted = await conversation.afit(messages, **_head(request_context))
         if not fitted.changed:
             return request_context
-        request_context.messages = _with_system(messages, fitted)
         if self._persist:
-            _note_view(conversation, request_context.messages, fitted)
+            request_context.messages = _history(conversation, messages, fitted)
             # The request's list is a copy; the run goes on with this one.
             ctx.messages[:] = request_context.messages
+        else:
+            request_context.messages = _with_system(messages, fitted)
         return request_context
 
     async def on_model_request_error(
@@ -265,8 +271,7 @@ class Ullage(AbstractCapability[Any]):
         conversation = self.of(ctx, request_context.model, request_context.messages)
         # The whole history: the request's own list is the one that was refused.
         messages = list(ctx.messages)
-        is_overflow = isinstance(error, ModelContextWindowExceededError)
-        await conversation.arefused(error, overflow=is_overflow)
+        await conversation.arefused(error)
         # Asked directly: what wraps a request may call its handler once only (pydantic-ai 2.62).
         return await conversation.asend(
             messages,
@@ -276,7 +281,6 @@ class Ullage(AbstractCapability[Any]):
                 model_settings=request_context.model_settings,
                 model_request_parameters=request_context.model_request_parameters,
             ),
-            overflow=ModelContextWindowExceededError,
             **_head(request_context),
         )
 
@@ -284,12 +288,11 @@ class Ullage(AbstractCapability[Any]):
         self, ctx: RunContext[Any], model: Model, messages: Sequence[ModelMessage]
     ) -> HeldConversation[ModelMessage]:
         """The conversation of a run: by Pydantic AI's id of it, else by how it begins."""
-        host = _host(model) if self.conversations.host_writes else None
         name = str(ctx.conversation_id or "")
         if messages and not name:
-            name = print_of(PydanticTranslator().read(messages[0]))
+            name = print_of(_read_message(messages[0]))
         facts = ModelFacts(str(model.model_name), model.context_window)
-        return self.conversations.of(name, facts, host)
+        return self.conversations.of(name, facts, lambda: _host(model))
 
 
 def ullage_history(**options: Unpack[Options]) -> History:
@@ -297,10 +300,11 @@ def ullage_history(**options: Unpack[Options]) -> History:
 
     What it returns becomes the run's history. The arguments are those of `Ullage`.
     """
-    strategy = UllageStrategy(**options)
+    capability = Ullage(**options)
 
     async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
-        return await strategy.fitted(messages, ctx)
+        conversation = capability.of(ctx, ctx.model, messages)
+        return _history(conversation, messages, await conversation.afit(messages))
 
     return process
 
@@ -324,15 +328,8 @@ class UllageStrategy:
             await conversation.manager.acompact()
         return _history(conversation, messages, await conversation.afit(messages))
 
-    async def fitted(
-        self, messages: list[ModelMessage], ctx: RunContext[Any]
-    ) -> list[ModelMessage]:
-        """The messages made smaller if they do not fit."""
-        conversation = self._capability.of(ctx, ctx.model, messages)
-        return _history(conversation, messages, await conversation.afit(messages))
 
-
-def _head(request: ModelRequestContext) -> dict[str, Any]:
+def _head(request: ModelRequestContext) -> Head:
     parameters = request.model_request_parameters
     tools = [*parameters.function_tools, *parameters.output_tools]
     newest = next((m for m in reversed(request.messages) if isinstance(m, ModelRequest)), None)
@@ -369,19 +366,10 @@ def _history(
     if not fitted.changed:
         return messages
     smaller = _with_system(messages, fitted)
-    _note_view(conversation, smaller, fitted)
-    return smaller
-
-
-def _note_view(
-    conversation: HeldConversation[ModelMessage],
-    messages: Sequence[ModelMessage],
-    fitted: Fitted[ModelMessage],
-) -> None:
     # Where system prompts had to be put in as a message of their own, positions no longer match the view's.
-    if len(messages) == len(fitted.view.messages):
-        read = [conversation.translator.read(message) for message in messages]
-        conversation.manager.view_kept(replace(fitted.view, messages=read))
+    if len(smaller) == len(fitted.view.messages):
+        conversation.note_kept(fitted, smaller)
+    return smaller
 
 
 def _host(model: Model) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from ullage.integrations.conversations import (
     Fitted,
@@ -20,6 +20,7 @@ from ullage.integrations.conversations import (
     HeldConversations,
     ModelFacts,
     Options,
+    Translator,
     blocks_of,
     framework,
     in_place,
@@ -65,34 +66,35 @@ class _Sent:
         return [*self.before, *own, *self.after]
 
 
-class StepTranslator:
-    """Steps as messages of the internal view, and what changed there in copies of the steps."""
+def _read_message(message: StepPart) -> Item:
+    step, role = message.step, "assistant" if message.spoken else "user"
+    if not isinstance(step, ActionStep) or not _answered(step):
+        return {"role": role, "content": list(_blocks(message.messages))}
+    blocks = _call_blocks(step) if message.spoken else _result_blocks(step)
+    return {"role": role, "content": blocks}
 
-    def read(self, message: StepPart) -> Item:
-        """The part in the internal view."""
-        step, role = message.step, "assistant" if message.spoken else "user"
-        if not isinstance(step, ActionStep) or not _answered(step):
-            return {"role": role, "content": list(_blocks(message.messages))}
-        blocks = _call_blocks(step) if message.spoken else _result_blocks(step)
-        return {"role": role, "content": blocks}
 
-    def changed(self, message: StepPart, now: Item) -> StepPart:
-        """The part with what its reading says now; the step stays as it is."""
-        step, before = message.step, blocks_of(self.read(message))
-        messages = list(message.messages)
-        as_before = blocks_of(now)[: len(before)] == before
-        if isinstance(step, ActionStep) and _answered(step) and not as_before:
-            copy = _calls_now(step, now) if message.spoken else _results_now(step, now)
-            messages = _messages(copy, message.spoken)
-        role = MessageRole.ASSISTANT if message.spoken else MessageRole.USER
-        more = text_of({"content": blocks_of(now)[len(before) :]})
-        return replace(message, messages=[*messages, *([_text(role, more)] if more else [])])
+def _changed_message(message: StepPart, now: Item) -> StepPart:
+    """The part with what its reading says now; the step stays as it is."""
+    step, before = message.step, blocks_of(_read_message(message))
+    messages = list(message.messages)
+    as_before = blocks_of(now)[: len(before)] == before
+    if isinstance(step, ActionStep) and _answered(step) and not as_before:
+        copy = _calls_now(step, now) if message.spoken else _results_now(step, now)
+        messages = _messages(copy, message.spoken)
+    role = MessageRole.ASSISTANT if message.spoken else MessageRole.USER
+    more = text_of({"content": blocks_of(now)[len(before) :]})
+    return replace(message, messages=[*messages, *([_text(role, more)] if more else [])])
 
-    def new_message(self, item: Item) -> StepPart:
-        """A message that Ullage wrote."""
-        spoken = item.get("role") == "assistant"
-        role = MessageRole.ASSISTANT if spoken else MessageRole.USER
-        return StepPart(None, [_text(role, text_of(item))], spoken)
+
+def _new_message(item: Item) -> StepPart:
+    spoken = item.get("role") == "assistant"
+    role = MessageRole.ASSISTANT if spoken else MessageRole.USER
+    return StepPart(None, [_text(role, text_of(item))], spoken)
+
+
+TRANSLATOR: Final = Translator[StepPart](_read_message, _changed_message, _new_message)
+"""Steps as messages of the internal view, and what changed there in copies of the steps."""
 
 
 class UllageCallback:
@@ -106,7 +108,7 @@ class UllageCallback:
     """
 
     def __init__(self, **options: Unpack[Options]) -> None:
-        self._conversations = HeldConversations[StepPart](StepTranslator(), **options)
+        self._conversations = HeldConversations[StepPart](TRANSLATOR, **options)
 
     def __call__(self, memory_step: MemoryStep, agent: MultiStepAgent) -> None:
         """Called by the agent with each step, before the step is in its memory."""
@@ -128,9 +130,8 @@ class UllageCallback:
     def _of(self, agent: MultiStepAgent) -> HeldConversation[StepPart]:
         # The hub's and litellm's names have an owner or a provider in front.
         name = str(agent.model.model_id or type(agent.model).__name__).rpartition("/")[2]
-        host = _host(agent.model) if self._conversations.host_writes else None
         # An agent has no id, and a memory of its own.
-        return self._conversations.of(str(id(agent)), ModelFacts(name), host)
+        return self._conversations.of(str(id(agent)), ModelFacts(name), lambda: _host(agent.model))
 
     def _fit(self, agent: MultiStepAgent, newest: MemoryStep | None = None) -> None:
         steps = list(agent.memory.steps)

@@ -17,10 +17,10 @@ from typing import Any, Unpack
 
 from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import (
+    NATIVE,
     HeldConversation,
     HeldConversations,
     ModelFacts,
-    NativeItems,
     Options,
     framework,
     tool_definitions,
@@ -36,16 +36,17 @@ with framework("strands"):
     from strands.models import Model
 
 
-class _Converse(NativeItems):
-    """Messages in Bedrock's form; what Strands notes next to their content stays."""
+def _read_message(message: Item) -> Item:
+    # What is sent of it: notes such as its tracking id may come later than the message.
+    return {"role": message["role"], "content": message["content"]}
 
-    def read(self, message: Item) -> Item:
-        """What is sent of the message: notes such as its tracking id may come later than the message."""
-        return {"role": message["role"], "content": message["content"]}
 
-    def changed(self, message: Item, now: Item) -> Item:
-        """A copy of the message with its new content."""
-        return {**message, "content": now["content"]}
+def _changed_message(message: Item, now: Item) -> Item:
+    return {**message, "content": now["content"]}
+
+
+_CONVERSE = NATIVE._replace(read=_read_message, changed=_changed_message)
+"""For messages in Bedrock's form; what Strands notes next to their content stays."""
 
 
 class UllageConversationManager(ConversationManager):
@@ -60,17 +61,14 @@ class UllageConversationManager(ConversationManager):
 
     def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__()
-        self._conversations = HeldConversations[Item](_Converse(), "bedrock", **options)
+        self._conversations = HeldConversations[Item](_CONVERSE, "bedrock", **options)
         self._written: list[Item] = []  # at the head of the agent's messages, not in its session
         self._stored: Mapping[str, Any] | None = None
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Before each request of the model the messages are made to fit."""
         super().register_hooks(registry, **kwargs)
-        registry.add_callback(BeforeModelCallEvent, self._before_model_call)
-
-    def _before_model_call(self, event: BeforeModelCallEvent) -> None:
-        self._fit(event.agent)
+        registry.add_callback(BeforeModelCallEvent, lambda event: self._fit(event.agent))
 
     def apply_management(self, agent: Agent, **kwargs: Any) -> None:
         """Called after an invocation; the next request is fitted when it is made."""
@@ -105,13 +103,12 @@ class UllageConversationManager(ConversationManager):
         return list(self._written) or None
 
     def _of(self, agent: Agent) -> HeldConversation[Item]:
-        host = _host(agent.model) if self._conversations.host_writes else None
         config: Any = agent.model.get_config()
         about = config if isinstance(config, Mapping) else vars(config)
         name = str(about.get("model_id") or type(agent.model).__name__)
         # Older releases have no such property.
         facts = ModelFacts(name, getattr(agent.model, "context_window_limit", None))
-        conversation = self._conversations.of(_ONE, facts, host)
+        conversation = self._conversations.of(_ONE, facts, lambda: _host(agent.model))
         # Only now: the model, which decides the window, is known with the first request.
         if self._stored is not None and not len(conversation.manager.history):
             conversation.manager.load_view_state(self._stored, list(agent.messages))

@@ -31,17 +31,20 @@ _HELD_ELSEWHERE = ("previous_response_id", "conversation", "thread", "compaction
 class ClientList:
     """The list of one call.
 
-    `head`: messages before the conversation, such as the system prompt. `given`: the other messages, as they came. `system`: the system
-    prompt, to be counted. `tools`: tool definitions, to be counted. `bare`: the messages without cache marks; a single text is a
-    string, which clients write as a block to mark it. Other messages are the same objects.
+    `name`: of its conversation. `head`: messages before the conversation, such as the system prompt. `messages`: the other ones, as
+    they came. `system`, `tools`: to be counted. `bare`: the messages without cache marks; a single text is a string, which clients
+    write as a block to mark it. Other messages are the same objects.
     """
 
-    def __init__(
-        self, head: list[Any], messages: list[Any], system: Any, tools: list[dict[str, Any]]
-    ) -> None:
-        self.head, self.messages, self.system, self.tools = head, messages, system, tools
+    def __init__(self, call: ClientCall, items: list[Any], start: int) -> None:
+        body: dict[str, Any] = call.body or {}
+        self.call, self.name, self.thinking = call, name_of(call), body.get("thinking")
+        self.head, self.messages = items[:start], items[start:]
+        self.system = _system(body, self.head)
+        self.tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
         self.bare: list[Any] = [
-            item if type(item.get("content")) is str else _without_marks(item) for item in messages
+            item if type(item.get("content")) is str else _without_marks(item)
+            for item in self.messages
         ]
 
     @classmethod
@@ -54,9 +57,7 @@ class ClientList:
             return None
         heads = (at for at, item in enumerate(items) if item.get("role") not in _HEAD_ROLES)
         start = next(heads, len(items)) if call.endpoint.provider != "anthropic" else 0
-        tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
-        head = items[:start]
-        return cls(head, items[start:], _system(body, head), tools) if items[start:] else None
+        return cls(call, items, start) if items[start:] else None
 
     def written(self, view: ListView) -> list[Any]:
         """The list to send: unchanged messages as they came, changed ones with the marks of their originals."""
@@ -211,30 +212,29 @@ class ClientLines:
     def __iter__(self) -> Iterator[ClientLine]:
         return iter(tuple(self._lines.values()))
 
-    def nearest(
-        self, name: str, client_list: ClientList, thinking: object
-    ) -> tuple[ClientLine | None, int]:
+    def nearest(self, client_list: ClientList) -> tuple[ClientLine | None, int]:
         """The line with the longest common beginning, and its length."""
         best: ClientLine | None = None
         most = 0
         for line in self:
-            if line.name != name or line.thinking != thinking:
+            if line.name != client_list.name or line.thinking != client_list.thinking:
                 continue
             same = common_length(line.bare, client_list.bare)
             if same > most or (same == most and best is not None and same == len(line.bare)):
                 best, most = line, same
         return best, most
 
-    def add(self, name: str, manager: ContextManager, thinking: object) -> ClientLine:
+    def add(self, client_list: ClientList, manager: ContextManager, seen: int) -> ClientLine:
         """Add a line, dropping the least recently used."""
+        name = client_list.name
         self._numbers[name] = number = self._numbers.get(name, 0) + 1
-        line_added = ClientLine(name, number, manager, thinking)
-        self._lines[name, number] = line_added
+        added = ClientLine(name, number, manager, client_list.thinking, client_list.bare, seen)
+        self._lines[name, number] = added
         while len(self._lines) > MOST_LINES:
             (old, _), _ = self._lines.popitem(last=False)
             if not any(line.name == old for line in self):
                 self._numbers.pop(old, None)
-        return line_added
+        return added
 
     def used(self, line: ClientLine) -> None:
         """Mark a line as the most recently used."""

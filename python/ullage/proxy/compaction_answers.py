@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import hmac
@@ -11,9 +10,9 @@ import secrets
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import orjson
@@ -22,14 +21,12 @@ from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_list import (
     AskedCompaction,
-    asked_compaction,
     claude_session,
     compacted_messages,
     completed_text,
     extractive_text,
 )
-from ullage.proxy.proxy_settings import CompactionMode
-from ullage.proxy.upstream import GatewayError, Send, decoded, end_to_end, error_body, message_in
+from ullage.proxy.upstream import GatewayError, Send, end_to_end, error_body, message_in
 from ullage.sessions.find import hand_over
 from ullage.stores import DocumentStore
 
@@ -100,22 +97,19 @@ class HandedOut:
             if messages is None:
                 conversation.append(item)
                 continue
-            repeated = [
-                (earlier.get("role"), earlier.get("content"))
-                for earlier in conversation
-                if _is_message(earlier)
+            repeated = list(map(_spoken, filter(_is_message, conversation)))
+            conversation += [
+                message
+                for message in messages
+                if not _is_message(message) or _spoken(message) not in repeated
             ]
-            for message in messages:
-                spoken = message.get("role"), message.get("content")
-                if not _is_message(message) or spoken not in repeated:
-                    conversation.append(message)
         return conversation
 
     def _messages(self, item: object, budget: _Budget) -> list[Any] | None:
-        content = item.get("encrypted_content") if isinstance(item, Mapping) else None
-        if not isinstance(content, str) or not content.startswith(MARK):
-            return None
         if not isinstance(item, Mapping) or item.get("type") not in _TYPES:
+            return None
+        content = item.get("encrypted_content")
+        if not isinstance(content, str) or not content.startswith(MARK):
             return None
         try:
             whole = base64.urlsafe_b64decode(content.removeprefix(MARK))
@@ -138,6 +132,10 @@ class HandedOut:
 
 def _is_message(item: object) -> bool:
     return isinstance(item, Mapping) and item.get("type", "message") == "message"
+
+
+def _spoken(message: Mapping[str, Any]) -> tuple[object, object]:
+    return message.get("role"), message.get("content")
 
 
 def _unpacked(packed: bytes, budget: _Budget) -> list[Any] | None:
@@ -189,30 +187,23 @@ _PIECE = 2_000
 """Characters of text in one event."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalAnswer:
+class LocalAnswer(NamedTuple):
     """A whole answer."""
 
-    content_type: str
+    content_type: bytes
     body: bytes
 
-    @property
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """Its headers."""
-        return [
-            (b"content-type", self.content_type.encode()),
-            (b"content-length", str(len(self.body)).encode()),
-            (b"x-ullage", b"answered"),
-        ]
+
+_JSON = b"application/json"
 
 
 def _json(body: Mapping[str, Any]) -> LocalAnswer:
-    return LocalAnswer("application/json", orjson.dumps(body))
+    return LocalAnswer(_JSON, orjson.dumps(body))
 
 
-def _stream(events: Iterator[Mapping[str, Any]]) -> LocalAnswer:
+def _stream(events: Iterable[Mapping[str, Any]]) -> LocalAnswer:
     parts = (b"event: %b\ndata: %b\n\n" % (e["type"].encode(), orjson.dumps(e)) for e in events)
-    return LocalAnswer("text/event-stream; charset=utf-8", b"".join(parts))
+    return LocalAnswer(b"text/event-stream; charset=utf-8", b"".join(parts))
 
 
 def _name(text: str) -> str:
@@ -220,6 +211,9 @@ def _name(text: str) -> str:
 
 
 # ---- Anthropic ---------------------------------------------------------------------------------
+
+
+_COUNTS = "input_tokens cache_creation_input_tokens cache_read_input_tokens output_tokens".split()
 
 
 def summary_answer(text: str, model: str, *, stream: bool) -> LocalAnswer:
@@ -232,12 +226,7 @@ def summary_answer(text: str, model: str, *, stream: bool) -> LocalAnswer:
         "content": [{"type": "text", "text": text}],
         "stop_reason": "end_turn",
         "stop_sequence": None,
-        "usage": {
-            "input_tokens": 0,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
-            "output_tokens": 0,
-        },
+        "usage": dict.fromkeys(_COUNTS, 0),
     }
     return message_answer(message, stream=stream)
 
@@ -263,9 +252,8 @@ def _message_events(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "message_stop"}
 
 
-def _pieces(text: str) -> Iterator[str]:
-    for at in range(0, len(text), _PIECE):
-        yield text[at : at + _PIECE]
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
 
 
 # ---- OpenAI Responses ----------------------------------------------------------------------------
@@ -305,7 +293,7 @@ def response_answer(
     return _stream(_response_events(response)) if stream else _json(response)
 
 
-def _response_events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _response_events(response: Mapping[str, Any]) -> list[dict[str, Any]]:
     begun = {**response, "status": "in_progress", "output": [], "usage": None}
     events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
     for index, item in enumerate(response["output"]):
@@ -326,80 +314,50 @@ def _response_events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             events.append({"type": "response.content_part.done", **place, "part": part})
         events.append({"type": "response.output_item.done", **at, "item": item})
     events.append({"type": "response.completed", "response": dict(response)})
-    for number, event in enumerate(events):
-        yield {**event, "sequence_number": number}
+    return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
 
-class ClientCompactions:
-    """Answers a client's compactions.
+def with_opened_items(call: ClientCall, handed_out: HandedOut) -> ClientCall:
+    """The call with our earlier items turned back into messages; the same call if it has none."""
+    items = None if call.items is None else handed_out.opened(call.items)
+    if items is None:
+        return call
+    return ClientCall(call.endpoint, call.incoming, call.with_items(items))
 
-    `mode`: `pass`: the provider answers. `extractive`: code answers, without a model. `repair`: the provider answers, and code
-    completes its summary; a sealed one passes unchanged. `handed_out`: makes items for Codex, and opens those that it sends.
-    `hand_over`: whether a summary for Claude Code is kept for its hook, which then restores only what the summary lacks.
+
+def answer_by_code(
+    asked: AskedCompaction, call: ClientCall, handed_out: HandedOut, *, keep_for_hook: bool
+) -> LocalAnswer | None:
+    """The answer to a client's compaction, without a model; `None`: ask the provider.
+
+    `keep_for_hook`: a summary for Claude Code is kept for its hook, which then restores only what the summary lacks.
     """
-
-    def __init__(
-        self, mode: CompactionMode, handed_out: HandedOut, *, hand_over: bool = False
-    ) -> None:
-        self._mode, self._handed_out, self._hand_over = mode, handed_out, hand_over
-
-    async def with_opened_items(self, call: ClientCall) -> ClientCall:
-        """The call with earlier items turned back into messages; the same call if it has none."""
-        codex = call.endpoint.provider == "openai_responses"
-        if not codex or MARK.encode() not in call.raw:
-            return call
-        return await asyncio.to_thread(self._opened, call)
-
-    def _opened(self, call: ClientCall) -> ClientCall:
-        items = None if call.items is None else self._handed_out.opened(call.items)
-        if items is None:
-            return call
-        return ClientCall(call.endpoint, call.incoming, call.with_items(items))
-
-    async def answer(self, call: ClientCall) -> LocalAnswer | None:
-        """The whole answer; `None`: ask the provider."""
-        asked = asked_compaction(call) if self._mode == "extractive" else None
-        if asked is None:
+    if asked.client in ("codex_compact", "codex_trigger"):
+        messages = compacted_messages(asked, call.model)
+        item = None if messages is None else handed_out.item_of(messages)
+        if item is None:
             return None
+        endpoint = asked.client == "codex_compact"
+        return response_answer([item], call.model, compaction=endpoint, stream=call.streams)
+    limit = (call.body or {}).get("max_tokens")
+    text = extractive_text(asked, max_tokens=limit if type(limit) is int else None)
+    if text is None:
+        return None
+    if asked.client == "codex_prompt":
+        return response_answer([text_item(text)], call.model, stream=call.streams)
+    if keep_for_hook and (session := claude_session(call)):
         try:
-            return await asyncio.to_thread(self._answered, asked, call)
-        except Exception:  # whatever a client sends, its provider can still answer
-            LOG.exception("a compaction failed; asking the provider")
-            return None
-
-    def to_complete(self, call: ClientCall) -> AskedCompaction | None:
-        """What the provider's summary will be completed from; `None`: its answer is passed on unchanged."""
-        asked = asked_compaction(call) if self._mode == "repair" else None
-        return asked if asked is not None and asked.client == "claude_code" else None
-
-    def _answered(self, asked: AskedCompaction, call: ClientCall) -> LocalAnswer | None:
-        if asked.client in ("codex_compact", "codex_trigger"):
-            messages = compacted_messages(asked, call.model)
-            item = None if messages is None else self._handed_out.item_of(messages)
-            if item is None:
-                return None
-            endpoint = asked.client == "codex_compact"
-            return response_answer([item], call.model, compaction=endpoint, stream=call.streams)
-        limit = (call.body or {}).get("max_tokens")
-        text = extractive_text(asked, max_tokens=limit if type(limit) is int else None)
-        if text is None:
-            return None
-        if asked.client == "codex_prompt":
-            return response_answer([text_item(text)], call.model, stream=call.streams)
-        if self._hand_over and (session := claude_session(call)):
-            try:
-                hand_over(session, text)
-            except UllageError as exc:  # the hook then also restores what the summary has
-                LOG.warning("a summary was not kept for the hook: %s", exc)
-        return summary_answer(text, call.model, stream=call.streams)
+            hand_over(session, text)
+        except UllageError as exc:  # the hook then also restores what the summary has
+            LOG.warning("a summary was not kept for the hook: %s", exc)
+    return summary_answer(text, call.model, stream=call.streams)
 
 
 def completed(
-    asked: AskedCompaction, content_type: str, encoding: str, data: bytes, *, stream: bool
+    asked: AskedCompaction, headers: Mapping[str, str], data: bytes, *, stream: bool
 ) -> LocalAnswer | None:
     """A provider's summary, completed; `None` if it is not one, or lacks nothing."""
-    plain = decoded(encoding, data)
-    message = None if plain is None else message_in(content_type, plain)
+    message = message_in(headers, data)
     if message is None or message.get("stop_reason") != "end_turn":
         return None
     content = message.get("content")
@@ -427,10 +385,7 @@ _MOST_NOTED, _LAST_NOTED = 2 * 1024 * 1024, 64 * 1024
 
 
 class ClientAnswer:
-    """What goes back to the client.
-
-    `begun`: whether anything was sent.
-    """
+    """What goes back to the client; `begun`: whether anything was sent."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -471,17 +426,17 @@ class ClientAnswer:
 
     async def give(self, local: LocalAnswer) -> None:
         """An answer written here."""
-        await self._start(200, local.headers)
-        await self._body(local.body, more=False)
+        await self._whole(200, local, (b"x-ullage", b"answered"))
 
     async def refuse(self, refused: GatewayError) -> None:
-        """An error of the gateway itself."""
-        if self.begun:
-            return
-        body = error_body(refused)
-        length = (b"content-length", str(len(body)).encode())
-        await self._start(refused.status, [(b"content-type", b"application/json"), length])
-        await self._body(body, more=False)
+        """An error of the gateway itself; after the beginning of an answer it is too late for one."""
+        if not self.begun:
+            await self._whole(refused.status, LocalAnswer(_JSON, error_body(refused)))
+
+    async def _whole(self, status: int, local: LocalAnswer, *more: tuple[bytes, bytes]) -> None:
+        length = (b"content-length", str(len(local.body)).encode())
+        await self._start(status, [(b"content-type", local.content_type), length, *more])
+        await self._body(local.body, more=False)
 
     async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.begun = True

@@ -71,21 +71,12 @@ class LineStates:
             return
         try:
             try:
-                self._saved(line)
+                _save(self._store, line)
             except LogConflict:  # another line of this conversation was saved meanwhile
-                self._saved(line)
+                _save(self._store, line)
         except (UllageError, OSError, ValueError) as exc:
             LOG.warning("the state of a conversation was not kept: %s", type(exc).__name__)
         self.sweep()
-
-    def _saved(self, line: ClientLine) -> None:
-        assert self._store is not None  # noqa: S101 - the caller looked
-        held, version = self._read(line.name)
-        key = str(line.number)
-        states = {name: state for name, state in held.items() if name != key}
-        states[key] = line.manager.view_state()
-        newest = dict(list(states.items())[-MOST_STATES:])
-        self._store.save(line.name, _DOCUMENT, orjson.dumps(newest), after=version)
 
     def sweep(self) -> None:
         """Remove states that are too old or too large, at most once an hour; log a folder that cannot be read."""
@@ -106,7 +97,7 @@ class LineStates:
         if self._store is None:
             return None
         try:
-            held, _ = self._read(name)
+            held, _ = _load(self._store, name)
         except (StoreError, ValueError) as exc:
             LOG.warning("the state of a conversation was not read: %s", type(exc).__name__)
             return None
@@ -120,13 +111,22 @@ class LineStates:
                 LOG.warning("the state of a conversation cannot be used: %s", type(exc).__name__)
         return None
 
-    def _read(self, name: str) -> tuple[dict[str, Any], int]:
-        assert self._store is not None  # noqa: S101 - both callers looked
-        document = self._store.load(name, _DOCUMENT)
-        if document is None:
-            return {}, 0
-        read = orjson.loads(document.data)
-        return read if isinstance(read, dict) else {}, document.version
+
+def _save(store: DocumentStore, line: ClientLine) -> None:
+    held, version = _load(store, line.name)
+    held.pop(str(line.number), None)
+    held[str(line.number)] = line.manager.view_state()
+    newest = dict(list(held.items())[-MOST_STATES:])
+    store.save(line.name, _DOCUMENT, orjson.dumps(newest), after=version)
+
+
+def _load(store: DocumentStore, name: str) -> tuple[dict[str, Any], int]:
+    """A conversation's states by the number of their line, the newest last, and their version."""
+    document = store.load(name, _DOCUMENT)
+    if document is None:
+        return {}, 0
+    states = orjson.loads(document.data)
+    return states if isinstance(states, dict) else {}, document.version
 
 
 def forget_all(store: FolderStore) -> int:
@@ -171,9 +171,6 @@ def _conversations(store: FolderStore) -> Iterator[str]:
 _BYTES_PER_TOKEN = 2
 """Fewer bytes per token than any text has: a request below the window's tokens times this is certainly small."""
 
-_MILLION = "context-1m"
-"""Part of the beta's name that opens a window of a million tokens."""
-
 _UNKNOWN_WINDOW = 200_000
 """Window for a model that is not in the table, as in a manager."""
 
@@ -213,6 +210,11 @@ def _start_percent(policy: Policy) -> int:
     return min(percent for acts, percent in marks if acts)
 
 
+def _has_million(call: ClientCall) -> bool:
+    """Whether a call names the beta that opens a window of a million tokens."""
+    return "context-1m" in call.incoming.header(b"anthropic-beta")
+
+
 @dataclass(frozen=True, slots=True)
 class FittedCall:
     """A call after the levels ran."""
@@ -246,7 +248,7 @@ class Fitter:
             return True
         row = ModelTable.builtin().find(call.model)
         window = _UNKNOWN_WINDOW if row is None else row.context_window
-        if _MILLION in call.incoming.header(b"anthropic-beta"):
+        if _has_million(call):
             window = 1_000_000
         tokens = min(window, self._size) * self._start // 100
         return self._record is not None or len(call.raw) > tokens * _BYTES_PER_TOKEN
@@ -260,14 +262,13 @@ class Fitter:
                 client_list = await asyncio.to_thread(ClientList.of, call)
             if client_list is None:
                 return None
-            name, thinking = name_of(call), (call.body or {}).get("thinking")
-            line, same = await self._line(name, call, client_list, thinking)
+            line, same = await self._line(client_list)
             async with line.lock:
                 # Slow work runs in a thread, so that other calls go on.
-                if _is_brief(line, call, client_list, same):
-                    fitted = self._fitted(line, call, client_list, same)
+                if _is_brief(line, client_list, same):
+                    fitted = self._fitted(line, client_list, same)
                 else:
-                    fitted = await asyncio.to_thread(self._fitted, line, call, client_list, same)
+                    fitted = await asyncio.to_thread(self._fitted, line, client_list, same)
                 if fitted.reports:
                     await asyncio.to_thread(self._states.save, line)
                 return fitted
@@ -279,11 +280,9 @@ class Fitter:
             LOG.exception("a call could not be read and is passed on unchanged")
         return None
 
-    async def _line(
-        self, name: str, call: ClientCall, client_list: ClientList, thinking: object
-    ) -> tuple[ClientLine, int]:
+    async def _line(self, client_list: ClientList) -> tuple[ClientLine, int]:
         """The line that a call continues (the nearest, a fork of it, or a new one), and how many of its messages it has seen."""
-        near, same = self.lines.nearest(name, client_list, thinking)
+        near, same = self.lines.nearest(client_list)
         if near is not None:
             client_list.bare[:same] = near.bare[:same]  # keep one copy in memory, the manager's
         if near is not None and same == len(near.bare):
@@ -295,37 +294,29 @@ class Fitter:
                 manager = await asyncio.to_thread(near.manager.fork)
                 seen = near.seen
         else:
-            manager = await asyncio.to_thread(self._begun, name, call, client_list, thinking)
-            seen = 0
-        line = self.lines.add(name, manager, thinking)
-        line.bare, line.seen = client_list.bare, seen
-        return line, same
+            manager, seen = await asyncio.to_thread(self._begun, client_list), 0
+        return self.lines.add(client_list, manager, seen), same
 
-    def _begun(
-        self, name: str, call: ClientCall, client_list: ClientList, thinking: Any
-    ) -> ContextManager:
+    def _begun(self, client_list: ClientList) -> ContextManager:
         """A manager for a line that is not in memory, with an earlier process's state if one fits."""
-        provider = call.endpoint.provider
-        window = 1_000_000 if _MILLION in call.incoming.header(b"anthropic-beta") else None
-        understood = isinstance(thinking, dict) and provider == "anthropic"
+        call, thinking = client_list.call, client_list.thinking
+        understood = isinstance(thinking, dict) and call.endpoint.provider == "anthropic"
 
         def new() -> ContextManager:
             return ContextManager(
                 model=call.model,
-                provider=provider,
+                provider=call.endpoint.provider,
                 policy=self.policy,
                 system=client_list.system,
                 tools=CountedTools(client_list.tools),
                 thinking=thinking if understood else None,
-                context_window=window,
+                context_window=1_000_000 if _has_million(call) else None,
             )
 
-        return self._states.loaded(name, client_list.bare, new) or new()
+        return self._states.loaded(client_list.name, client_list.bare, new) or new()
 
-    def _fitted(
-        self, line: ClientLine, call: ClientCall, client_list: ClientList, same: int
-    ) -> FittedCall:
-        manager = line.manager
+    def _fitted(self, line: ClientLine, client_list: ClientList, same: int) -> FittedCall:
+        call, manager = client_list.call, line.manager
         view = manager.changed_view(
             client_list.bare,
             unchanged=min(same, line.seen),
@@ -336,21 +327,16 @@ class Fitter:
         line.seen, line.size = len(client_list.bare), len(call.raw)
         items = client_list.written(view) if view is not None and view.changed else None
         raw = call.raw if items is None else call.with_items(items)
-        self._recorded(line, call, client_list, view, raw)
+        self._recorded(line, client_list, view, raw)
         return FittedCall(line, client_list, () if view is None else view.reports, raw)
 
     def _recorded(
-        self,
-        line: ClientLine,
-        call: ClientCall,
-        client_list: ClientList,
-        view: ListView | None,
-        raw: bytes,
+        self, line: ClientLine, client_list: ClientList, view: ListView | None, raw: bytes
     ) -> None:
         """Record what is sent, if wanted; if that fails, log it and continue."""
         if self._record is None:
             return
-        bare = client_list.bare
+        call, bare = client_list.call, client_list.bare
         head = {key: value for key, value in (call.body or {}).items() if value is not call.items}
         sent = {call.endpoint.provider: raw}
         try:
@@ -363,32 +349,28 @@ class Fitter:
         except (UllageError, OSError, ValueError) as exc:
             LOG.warning("a call was not recorded: %s", type(exc).__name__)
 
-    async def recovered(
-        self, fitted: FittedCall, call: ClientCall, error: object
-    ) -> FittedCall | None:
+    async def recovered(self, fitted: FittedCall, error: object) -> FittedCall | None:
         """The call made smaller after the provider refused it as too large; `None` for another error, or if nothing helps."""
-        line = fitted.line
         try:
-            async with line.lock:
-                return await asyncio.to_thread(self._recovered, fitted, call, error)
+            async with fitted.line.lock:
+                return await asyncio.to_thread(self._recovered, fitted, error)
         except ContextTooLarge as exc:
             LOG.warning("nothing left to make smaller: %s", exc)
         except Exception:
             LOG.exception("a refused call could not be made smaller")
         return None
 
-    def _recovered(self, fitted: FittedCall, call: ClientCall, error: object) -> FittedCall | None:
+    def _recovered(self, fitted: FittedCall, error: object) -> FittedCall | None:
         line, client_list = fitted.line, fitted.client_list
         done = line.manager.on_overflow(error)
         if not done:
             return None
-        view = line.manager.view(client_list.bare)
+        view, call = line.manager.view(client_list.bare), client_list.call
         keys = ("max_completion_tokens", "max_output_tokens", "max_tokens")
         key = next((key for key in keys if key in (call.body or {})), keys[-1])
         smaller = {} if done.max_tokens is None else {key: done.max_tokens}
-        items = client_list.written(view)
-        raw = call.with_items(items, **smaller)
-        self._recorded(line, call, client_list, view, raw)
+        raw = call.with_items(client_list.written(view), **smaller)
+        self._recorded(line, client_list, view, raw)
         self._states.save(line)
         if len(self._refused) < _MOST_REFUSED:
             self._refused.add(line.name)
@@ -397,12 +379,12 @@ class Fitter:
         return FittedCall(line, client_list, (*fitted.reports, *done.reports, *view.reports), raw)
 
 
-def _is_brief(line: ClientLine, call: ClientCall, client_list: ClientList, same: int) -> bool:
+def _is_brief(line: ClientLine, client_list: ClientList, same: int) -> bool:
     """Whether the levels are certain to be quick: a few new messages at the end, and too little for a summary.
 
     That takes less time than waking a thread on a busy machine.
     """
-    new_bytes = len(call.raw) - line.size
+    new_bytes = len(client_list.call.raw) - line.size
     if same < line.seen or not 0 <= new_bytes <= _BRIEF_BYTES or not line.seen:
         return False
     machine = line.manager.machine

@@ -24,13 +24,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ullage.exceptions import InvalidPolicy
 from ullage.providers import classify
 from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.client_list import AskedCompaction, name_of
+from ullage.proxy.client_list import AskedCompaction, asked_compaction, name_of
 from ullage.proxy.compaction_answers import (
     BROKEN,
+    MARK,
     ClientAnswer,
-    ClientCompactions,
     HandedOut,
+    LocalAnswer,
+    answer_by_code,
     completed,
+    with_opened_items,
 )
 from ullage.proxy.fitter import FittedCall, Fitter, LineStates, gateway_policy
 from ullage.proxy.pages import CallAccounts, page_routes
@@ -53,12 +56,19 @@ from ullage.proxy.upstream import (
 
 
 class Gateway:
-    """Relays each request to the provider and its response to the client."""
+    """Relays each request to the provider and its response to the client.
+
+    `fitter`: runs the levels; `None`: they are off. `accounts`: what the page shows. `states`: where lines are kept over a restart.
+    """
 
     def __init__(self, settings: ProxySettings) -> None:
-        self.settings = settings
-        self.upstream = Upstream(settings)
-        self.calls = KnownCalls(settings, self.upstream)
+        self.settings, self.upstream, self.accounts = settings, Upstream(settings), CallAccounts()
+        self._handed_out = HandedOut(settings.store)
+        days, most = settings.state_days, settings.state_bytes
+        store = settings.store if settings.keep_text else None
+        self.states = LineStates(store, days=days, most_bytes=most, swept=settings.store)
+        policy = gateway_policy(settings.policy)
+        self.fitter = Fitter(policy, self.states, settings.record) if settings.levels else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -90,7 +100,7 @@ class Gateway:
     async def _exchange(self, incoming: Incoming, answer: ClientAnswer) -> None:
         endpoint = endpoint_of(incoming.method, incoming.path, incoming.headers)
         if ClientCall.can_be_read(endpoint, incoming):
-            await self.calls.answer(ClientCall(endpoint, incoming, await incoming.body()), answer)
+            await self._answer(ClientCall(endpoint, incoming, await incoming.body()), answer)
             return
         body = incoming.chunks() if incoming.has_body else None
         if body is None:
@@ -103,6 +113,91 @@ class Gateway:
             raise incoming.failure or error from None
         with contextlib.closing(response):
             await answer.relay(response)
+
+    # ---- calls of the known APIs -------------------------------------------------------------
+
+    async def _answer(self, call: ClientCall, answer: ClientAnswer) -> None:
+        if call.endpoint.provider == "openai_responses" and MARK.encode() in call.raw:
+            call = await asyncio.to_thread(with_opened_items, call, self._handed_out)
+        mode = self.settings.compaction
+        asked = None if mode == "pass" else asked_compaction(call)
+        local = await self._by_code(asked, call) if asked and mode == "extractive" else None
+        if local is not None:
+            await answer.give(local)
+            self.accounts.note(name_of(call), call, answered=True)
+        elif asked and mode == "repair" and asked.client == "claude_code":  # others' are sealed
+            await self._complete(asked, call, answer)
+        elif self.fitter is None:
+            with contextlib.closing(await self._send(call, call.raw)) as response:
+                await answer.relay(response)
+                self._account(call, response, answer)
+        else:
+            await self._fit(self.fitter, call, answer)
+
+    async def _by_code(self, asked: AskedCompaction, call: ClientCall) -> LocalAnswer | None:
+        own, keep = self._handed_out, self.settings.hand_over
+        try:
+            return await asyncio.to_thread(answer_by_code, asked, call, own, keep_for_hook=keep)
+        except Exception:  # whatever a client sends, its provider can still answer
+            LOG.exception("a compaction failed; asking the provider")
+            return None
+
+    async def _send(self, call: ClientCall, raw: bytes) -> aiohttp.ClientResponse:
+        incoming = call.incoming
+        return await self.upstream.request(
+            call.endpoint, incoming.method, incoming.target, incoming.headers, raw
+        )
+
+    async def _fit(self, fitter: Fitter, call: ClientCall, answer: ClientAnswer) -> None:
+        due = fitter.may_be_due(call)
+        fitted = await fitter.fit(call) if due else None
+        raw = call.raw if fitted is None else fitted.raw
+        with contextlib.closing(await self._send(call, raw)) as response:
+            held, error = await _refusal(call, response, due=due)
+            again = None if error is None else await _smaller(fitter, call, fitted, error)
+            if again is None:
+                await answer.relay(response, held)
+                self._account(call, response, answer, fitted)
+                return
+        with contextlib.closing(await self._send(call, again.raw)) as second:
+            await answer.relay(second)
+            # Only once: after a second refusal the client sees the provider's words.
+            self._account(call, second, answer, again, recovered=True)
+
+    def _account(
+        self,
+        call: ClientCall,
+        response: aiohttp.ClientResponse,
+        answer: ClientAnswer,
+        fitted: FittedCall | None = None,
+        *,
+        recovered: bool = False,
+    ) -> None:
+        """Account for a finished call, never raising."""
+        if call.endpoint.kind == "count":
+            return
+        try:
+            reported = tokens_in(message_in(response.headers, answer.noted()))
+            name = name_of(call) if fitted is None else fitted.line.name
+            self.accounts.note(name, call, fitted=fitted, reported=reported, recovered=recovered)
+        except Exception:
+            LOG.exception("a call was not accounted for")
+
+    async def _complete(
+        self, asked: AskedCompaction, call: ClientCall, answer: ClientAnswer
+    ) -> None:
+        """Wait for a whole summary and pass it on with what it lost; pass on an error or an incomplete answer unchanged."""
+        with contextlib.closing(await self._send(call, call.raw)) as response:
+            if response.status != 200:
+                await answer.relay(response)
+                return
+            data = await _read(response, None)
+            heads, streams = response.headers, call.streams
+            local = await asyncio.to_thread(completed, asked, heads, data, stream=streams)
+            if local is None:
+                await answer.relay(response, data)
+            else:
+                await answer.give(local)
 
 
 async def _while_connected(exchange: Coroutine[None, None, None], incoming: Incoming) -> None:
@@ -257,15 +352,14 @@ def make_app(settings: ProxySettings | None = None) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await gateway.upstream.open()
-        await asyncio.to_thread(gateway.calls.states.sweep)
+        await asyncio.to_thread(gateway.states.sweep)
         try:
             yield
         finally:
             await gateway.upstream.close()
 
-    fitter = gateway.calls.fitter
-    lines = None if fitter is None else fitter.lines
-    shown = page_routes(gateway.calls.accounts, lines, gateway.settings.page_token)
+    lines = None if gateway.fitter is None else gateway.fitter.lines
+    shown = page_routes(gateway.accounts, lines, gateway.settings.page_token)
     return Starlette(routes=[*shown, Mount("/", app=gateway)], lifespan=lifespan)
 
 
@@ -354,106 +448,6 @@ _LONGEST_ERROR = 256 * 1024
 """Maximum bytes of an API's error."""
 
 
-class KnownCalls:
-    """Answers calls of the known APIs.
-
-    `fitter`: runs the levels; `None`: they are off. `accounts`: what the page shows. `states`: where lines are kept over a restart.
-    """
-
-    def __init__(self, settings: ProxySettings, upstream: Upstream) -> None:
-        self._upstream, self.accounts = upstream, CallAccounts()
-        self._compactions = ClientCompactions(
-            settings.compaction, HandedOut(settings.store), hand_over=settings.hand_over
-        )
-        days, most = settings.state_days, settings.state_bytes
-        store = settings.store if settings.keep_text else None
-        self.states = LineStates(store, days=days, most_bytes=most, swept=settings.store)
-        policy = gateway_policy(settings.policy)
-        self.fitter = Fitter(policy, self.states, settings.record) if settings.levels else None
-
-    async def answer(self, call: ClientCall, answer: ClientAnswer) -> None:
-        """Answer one call."""
-        call = await self._compactions.with_opened_items(call)
-        local = await self._compactions.answer(call)
-        if local is not None:
-            await answer.give(local)
-            self.accounts.note(name_of(call), call, answered=True)
-            return
-        to_complete = self._compactions.to_complete(call)
-        if to_complete is not None:
-            await self._complete(to_complete, call, answer)
-        elif self.fitter is None:
-            with contextlib.closing(await self._send(call, call.raw)) as response:
-                await answer.relay(response)
-                self._account(call, response, answer)
-        else:
-            await self._fit(self.fitter, call, answer)
-
-    async def _send(self, call: ClientCall, raw: bytes) -> aiohttp.ClientResponse:
-        incoming = call.incoming
-        return await self._upstream.request(
-            call.endpoint, incoming.method, incoming.target, incoming.headers, raw
-        )
-
-    # ---- made to fit -------------------------------------------------------------------------
-
-    async def _fit(self, fitter: Fitter, call: ClientCall, answer: ClientAnswer) -> None:
-        due = fitter.may_be_due(call)
-        fitted = await fitter.fit(call) if due else None
-        raw = call.raw if fitted is None else fitted.raw
-        with contextlib.closing(await self._send(call, raw)) as response:
-            held, error = await _refusal(call, response, due=due)
-            again = None if error is None else await _smaller(fitter, call, fitted, error)
-            if again is None:
-                await answer.relay(response, held)
-                self._account(call, response, answer, fitted)
-                return
-        with contextlib.closing(await self._send(call, again.raw)) as second:
-            await answer.relay(second)
-            # Only once: after a second refusal the client sees the provider's words.
-            self._account(call, second, answer, again, recovered=True)
-
-    def _account(
-        self,
-        call: ClientCall,
-        response: aiohttp.ClientResponse,
-        answer: ClientAnswer,
-        fitted: FittedCall | None = None,
-        *,
-        recovered: bool = False,
-    ) -> None:
-        """Account for a finished call, never raising."""
-        if call.endpoint.kind == "count":
-            return
-        try:
-            kind = response.headers.get("content-type", "")
-            plain = decoded(response.headers.get("content-encoding", ""), answer.noted())
-            reported = tokens_in(None if plain is None else message_in(kind, plain))
-            name = name_of(call) if fitted is None else fitted.line.name
-            self.accounts.note(name, call, fitted=fitted, reported=reported, recovered=recovered)
-        except Exception:
-            LOG.exception("a call was not accounted for")
-
-    # ---- completed ---------------------------------------------------------------------------
-
-    async def _complete(
-        self, asked: AskedCompaction, call: ClientCall, answer: ClientAnswer
-    ) -> None:
-        """Wait for a whole summary and pass it on with what it lost; pass on an error or an incomplete answer unchanged."""
-        with contextlib.closing(await self._send(call, call.raw)) as response:
-            if response.status != 200:
-                await answer.relay(response)
-                return
-            data = await _read(response, None)
-            heads, streams = response.headers, call.streams
-            kind, packed = (heads.get(f"content-{name}", "") for name in ("type", "encoding"))
-            local = await asyncio.to_thread(completed, asked, kind, packed, data, stream=streams)
-            if local is None:
-                await answer.relay(response, data)
-            else:
-                await answer.give(local)
-
-
 async def _smaller(
     fitter: Fitter, call: ClientCall, fitted: FittedCall | None, error: object
 ) -> FittedCall | None:
@@ -462,7 +456,7 @@ async def _smaller(
     if not (refusal.is_overflow or refusal.kind == "output_budget"):
         return None
     fitted = fitted or await fitter.fit(call)
-    return None if fitted is None else await fitter.recovered(fitted, call, error)
+    return None if fitted is None else await fitter.recovered(fitted, error)
 
 
 async def _refusal(

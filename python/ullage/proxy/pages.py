@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hmac
 import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, Template
@@ -46,23 +46,27 @@ _BYTES_PER_TOKEN = 4
 """Rough estimate for what was not sent, which nobody counts."""
 
 
+def _sum(words: str) -> Any:
+    return field(default=0, metadata={"words": words})
+
+
 @dataclass(slots=True)
 class CallTotals:
-    """Sums over calls; tokens are the provider's figures."""
+    """Sums over calls, with the words of their metrics; tokens are the provider's figures."""
 
-    calls: int = 0  # calls of the known APIs
-    answered: int = 0  # of these, answered here without a model
-    changed: int = 0  # of these, shortened by the levels
-    recovered: int = 0  # of these, sent again after a refusal as too large
-    prompt: int = 0  # tokens of prompts, cached parts included
-    cache_read: int = 0  # of these, read from the cache; `cache_write`: written to it
-    cache_write: int = 0
-    output: int = 0
-    # Tokens that should have been read, over the calls for which that was predicted.
-    predicted_read: int = 0
-    compared_read: int = 0  # tokens that were read in the same calls
-    saved_tokens: int = 0  # tokens that were not sent, by their bytes
-    saved_nanodollars: int = 0  # their price as cache reads, the least that they would have cost
+    calls: int = _sum("Calls of the known APIs")
+    answered: int = _sum("Calls answered here without a model")
+    changed: int = _sum("Calls shortened by the levels")
+    recovered: int = _sum("Calls sent again after a refusal as too large")
+    prompt: int = _sum("Prompt tokens reported by the provider, cached parts included")
+    cache_read: int = _sum("Prompt tokens read from the provider's cache")
+    cache_write: int = _sum("Prompt tokens written to the provider's cache")
+    output: int = _sum("Output tokens reported by the provider")
+    predicted_read: int = _sum("Cache reads that were predicted")
+    compared_read: int = _sum("Cache reads reported for the calls with a prediction")
+    saved_tokens: int = _sum("Tokens not sent, by their bytes")
+    # The least that they would have cost.
+    saved_nanodollars: int = _sum("Price of these tokens as read from a cache, in nanodollars")
 
 
 @dataclass(slots=True)
@@ -307,26 +311,12 @@ class _Figures:
         self._accounts, self._lines = accounts, lines
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        for name, value in dataclasses.asdict(self._accounts.totals).items():
-            yield CounterMetricFamily(f"ullage_proxy_{name}", _WORDS[name], value=value)
+        totals = self._accounts.totals
+        for total in fields(totals):
+            words, value = total.metadata["words"], getattr(totals, total.name)
+            yield CounterMetricFamily(f"ullage_proxy_{total.name}", words, value=value)
         for name, words, count in (
             ("conversations", "Conversations that are shown", len(self._accounts)),
             ("lines", "Lines in memory", len(list(self._lines or ()))),
         ):
             yield GaugeMetricFamily(f"ullage_proxy_{name}", words, value=count)
-
-
-_WORDS = {
-    "calls": "Calls of the known APIs",
-    "answered": "Calls answered here without a model",
-    "changed": "Calls shortened by the levels",
-    "recovered": "Calls sent again after a refusal as too large",
-    "prompt": "Prompt tokens reported by the provider, cached parts included",
-    "cache_read": "Prompt tokens read from the provider's cache",
-    "cache_write": "Prompt tokens written to the provider's cache",
-    "output": "Output tokens reported by the provider",
-    "predicted_read": "Cache reads that were predicted",
-    "compared_read": "Cache reads reported for the calls with a prediction",
-    "saved_tokens": "Tokens not sent, by their bytes",
-    "saved_nanodollars": "Price of these tokens as read from a cache, in nanodollars",
-}

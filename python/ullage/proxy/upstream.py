@@ -141,11 +141,6 @@ class Upstream:
         if self._session is not None:
             await self._session.close()
 
-    def base(self, endpoint: Endpoint) -> str:
-        """The base URL for a request."""
-        own = ANTHROPIC if endpoint.provider == "anthropic" else OPENAI
-        return (self._settings.upstream or own).rstrip("/")
-
     async def request(
         self,
         endpoint: Endpoint,
@@ -160,7 +155,8 @@ class Upstream:
             GatewayError: The provider cannot be reached, or is silent for too long.
         """
         assert self._session is not None  # noqa: S101 - `open` ran when the server started
-        url = URL(self.base(endpoint) + target, encoded=True)
+        own = ANTHROPIC if endpoint.provider == "anthropic" else OPENAI
+        url = URL((self._settings.upstream or own).rstrip("/") + target, encoded=True)
         sent = _headers(headers, body)
         try:
             return await self._session.request(
@@ -315,9 +311,12 @@ def events_of(data: bytes) -> Iterator[dict[str, Any]]:
             yield event
 
 
-def message_in(content_type: str, data: bytes) -> dict[str, Any] | None:
+def message_in(headers: Mapping[str, str], body: bytes) -> dict[str, Any] | None:
     """The response object of a whole answer, plain or streamed; `None` if there is none, or it broke off."""
-    if not content_type.startswith("text/event-stream"):
+    data = decoded(headers.get("content-encoding", ""), body)
+    if data is None:
+        return None
+    if not headers.get("content-type", "").startswith("text/event-stream"):
         try:
             value = orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -331,31 +330,25 @@ def message_in(content_type: str, data: bytes) -> dict[str, Any] | None:
 
 def _with_event(message: dict[str, Any] | None, event: Mapping[str, Any]) -> dict[str, Any] | None:
     """A response with one more event of its stream; those of Anthropic add up, OpenAI's end with the whole or with the usage."""
-    kind = event.get("type")
-    if kind == "message_start" and isinstance(event.get("message"), dict):
-        return {**event["message"], "content": []}
-    response = event.get("response")
-    if isinstance(response, dict) and kind in ("response.completed", "response.incomplete"):
-        return response
-    if event.get("object") == "chat.completion.chunk":
-        usage = event.get("usage") or (message or {}).get("usage")
-        return {"object": "chat.completion", "model": event.get("model"), "usage": usage}
-    return message if message is None else _anthropic(message, kind, event)
-
-
-def _anthropic(message: dict[str, Any], kind: object, event: Mapping[str, Any]) -> dict[str, Any]:
-    if kind == "content_block_start" and isinstance(event.get("content_block"), dict):
-        message["content"].append(dict(event["content_block"]))
-    delta = event.get("delta")
-    if not isinstance(delta, dict):
-        return message
-    if kind == "content_block_delta" and message["content"]:
-        block = message["content"][-1]
-        if isinstance(delta.get("text"), str):
-            block["text"] = str(block.get("text") or "") + delta["text"]
-    elif kind == "message_delta":
-        usage = {**(message.get("usage") or {}), **(event.get("usage") or {})}
-        message = {**message, **delta, "usage": usage}
+    match event:
+        case {"type": "content_block_delta", "delta": {"text": str(text)}}:
+            if message is not None and message["content"]:
+                block = message["content"][-1]
+                block["text"] = str(block.get("text") or "") + text
+        case {"type": "content_block_start", "content_block": dict(block)}:
+            if message is not None:
+                message["content"].append(dict(block))
+        case {"type": "message_delta", "delta": dict(delta)}:
+            if message is not None:
+                usage = {**(message.get("usage") or {}), **(event.get("usage") or {})}
+                return {**message, **delta, "usage": usage}
+        case {"type": "message_start", "message": dict(begun)}:
+            return {**begun, "content": []}
+        case {"type": "response.completed" | "response.incomplete", "response": dict(response)}:
+            return response
+        case {"object": "chat.completion.chunk"}:
+            whole = {"object": "chat.completion", "model": event.get("model")}
+            return {**whole, "usage": event.get("usage") or (message or {}).get("usage")}
     return message
 
 

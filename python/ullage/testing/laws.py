@@ -459,7 +459,10 @@ def nothing_invented(trial: Trial) -> str | None:
     results = {part.name: part for part in trial.old if part.kind == "result"}
     calls = {part.name: part for part in trial.old if part.kind == "call"}
     source = "\n".join(part.text for part in trial.old)
-    spoken = {role: _words(trial.old, role) for role in ("user", "assistant")}
+    spoken = {
+        role: "\n".join(part.text for part in trial.old if part.role == role)
+        for role in ("user", "assistant")
+    }
     for part in trial.new:
         if part.kind == "call" and part != calls.get(part.name) and not trial.noticed(part.text):
             return f"{_shown(part)} was never made"
@@ -917,10 +920,6 @@ def _plain(text: str) -> str:
 
 def _shown(part: Part) -> str:
     return f"{part.kind} {part.name}" if part.name else f"“{part.text[:24]}” ({part.role})"
-
-
-def _words(parts: Sequence[Part], role: str) -> str:
-    return "\n".join(part.text for part in parts if part.role == role)
 
 
 def _difference(one: list[Part], other: list[Part]) -> str | None:

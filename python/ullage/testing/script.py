@@ -12,49 +12,16 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
+from ullage._start import table
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import HEADINGS
-from ullage.messages import Item
+from ullage.messages import Item, as_blocks
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-REFUSAL = "I'm sorry, but I can't help with summarising this conversation."
+WORDS = table(__file__, "words.toml")
+"""What is said, by name; `rules` and `parameters` are those of the server."""
 
-WRONG_LANGUAGE = """<summary>
-## 1. Primary Request and Intent
-Użytkownik prosił o naprawę błędu w module rozliczeń i o testy.
-## 2. Key Technical Concepts
-Kolejki, kursory, limity najemców.
-## 3. Files and Code Sections
-Zmieniono jeden plik w katalogu źródłowym.
-## 4. Errors and Fixes
-Test nie przechodził, a potem przeszedł.
-## 5. Problem Solving
-Sprawdzono, kto woła tę funkcję.
-## 6. All User Messages
-- „napraw to, proszę”
-## 7. Pending Tasks
-- brak
-## 8. Current Work
-Trwa praca nad ostatnią prośbą.
-## 9. Optional Next Step
-Uruchomić testy jeszcze raz.
-</summary>"""
-
-
-OVERFLOW_TEXTS: Mapping[str, str] = {
-    "anthropic": "prompt is too long: {used} tokens > {limit} maximum",
-    "anthropic_output": "input length and `max_tokens` exceed context limit: {used} + {output} > {limit}, decrease input length or `max_tokens` and try again",
-    "anthropic_bytes": "Request exceeds the maximum allowed number of bytes",
-    "openai": "This model's maximum context length is {limit} tokens. However, your messages resulted in {used} tokens. Please reduce the length of the messages.",
-    "openai_new": "Your input exceeds the context window of this model. Please adjust your input and try again.",
-    "gemini": "The input token count ({used}) exceeds the maximum number of tokens allowed ({limit}).",
-    "bedrock": "Input is too long for requested model.",
-    "mistral": "Prompt contains {used} tokens and 0 draft tokens, too large for model with {limit} maximum context length",
-    "xai": "This model's maximum prompt length is {limit} but the request contains {used} tokens.",
-    "groq": "Please reduce the length of the messages or completion.",
-    "openrouter": "This endpoint's maximum context length is {limit} tokens. However, you requested about {used} tokens.",
-    "llama_cpp": "the request exceeds the available context size. try increasing the context size or enable context shift",
-}
+OVERFLOW_TEXTS: Mapping[str, str] = WORDS["overflow"]
 """Overflow answers by provider, in their own words; `overflow` fills in the figures."""
 
 _GOOGLE = {401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 529: "UNAVAILABLE"}
@@ -130,21 +97,7 @@ def overflow(
     return Failure(400, _INVALID, text, code)
 
 
-_FAILURES = {
-    "overloaded": Failure(529, "overloaded_error", "Overloaded"),
-    "server_error": Failure(500, "api_error", "Internal server error"),
-    "rate_limit": Failure(
-        429,
-        "rate_limit_error",
-        "This request would exceed your organization's rate limit of 400,000 input tokens per minute.",
-    ),
-    "auth": Failure(401, "authentication_error", "invalid x-api-key"),
-    "binding": Failure(
-        400,
-        _INVALID,
-        'messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
-    ),
-}
+_FAILURES = {name: Failure(**row) for name, row in WORDS["failures"].items()}
 
 
 def failure(kind: str, *, retry_after: float | None = None) -> Failure:
@@ -259,21 +212,18 @@ def _texts(content: Any) -> Iterator[str]:
 def _see(messages: Sequence[Mapping[str, Any]]) -> _Seen:
     users, paths, calls, chars = list[str](), dict[str, None](), list[str](), 0
     for message in messages:
-        content = message.get("content")
-        words = "\n".join(_texts(content))
+        words = "\n".join(_texts(message.get("content")))
         chars += len(words)
         paths |= dict.fromkeys(_PATH.findall(words))
-        is_user = message.get("role") == "user"
-        if is_user and isinstance(content, str):
-            users.append(content)
-        for block in content if isinstance(content, list) else ():
+        blocks: list[Any] = as_blocks(message.get("content"))
+        for block in blocks:
             kind = block.get("type") if isinstance(block, Mapping) else None
             if kind == "tool_use":
                 arguments = str(block.get("input"))
                 calls.append(f"{block.get('name')}: {arguments[:120]}")
                 paths |= dict.fromkeys(_PATH.findall(arguments))
                 chars += len(arguments)
-            elif kind == "text" and is_user:
+            elif kind == "text" and message.get("role") == "user":
                 users.append(str(block.get("text")))
     return _Seen(users, list(paths), calls, chars)
 
@@ -339,10 +289,10 @@ _FIXED = {
     "empty": Answer(),
     "whitespace": Answer(" \n\n\t"),
     "tool_call": Answer("Let me check that first.", tool_calls=("Read",), stop_reason="tool_use"),
-    "refusal": Answer(REFUSAL, stop_reason="refusal"),
-    "refusal_text": Answer(REFUSAL),
+    "refusal": Answer(WORDS["refusal"], stop_reason="refusal"),
+    "refusal_text": Answer(WORDS["refusal"]),
     "reasoning_only": Answer(reasoning="First the user asked; then I read files."),
-    "wrong_language": Answer(WRONG_LANGUAGE),
+    "wrong_language": Answer(WORDS["wrong_language"]),
     "template_only": Answer(_sections(["[none]"] * len(HEADINGS))),
     "window_stop": Answer(stop_reason="model_context_window_exceeded"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from ullage.testing._material import pdf, png, sign_thinking
+from ullage.testing.generator import pdf, png, sign_thinking
 
 OLD = "claude-sonnet-4-5"  # takes prefill; 200k window; no system messages inside
 MID = "claude-opus-4-6"  # no prefill; 1M window; thinking not bound

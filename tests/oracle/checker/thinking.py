@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tests.oracle.checker.report import Finding, error
 from tests.oracle.checker.request import Place, Request, Turn, blocks_of, kind_of
-from ullage.testing._material import Seal, Walk, unseal
+from ullage.testing.generator import Seal, Walk, unseal
 
 __all__ = ["BINDING_BETA", "check_thinking", "drops_mismatches"]
 

@@ -13,8 +13,7 @@ from tests.oracle.checker.models import facts
 from tests.oracle.server import anthropic, openai_chat, openai_responses
 from tests.oracle.server.cache import PromptCache
 from ullage.testing import ScriptedServer, Step
-from ullage.testing.server import Route
-from ullage.testing.server.apis import Recorded, Reply
+from ullage.testing.server import Recorded, Reply, Route
 
 __all__ = ["OracleServer", "Recorded"]
 

@@ -16,9 +16,9 @@ from tests.oracle.server.edits import (
     is_own_compaction,
     wants_compaction,
 )
-from ullage.testing._material import Walk, seal, unseal
+from ullage.testing.generator import Walk, seal, unseal
 from ullage.testing.script import Answer, Failure
-from ullage.testing.server.apis import Recorded, Reply, events, refuse, shortened, text_and_calls
+from ullage.testing.server import Recorded, Reply, events, refuse, shortened, text_and_calls
 
 if TYPE_CHECKING:
     from tests.oracle.server import OracleServer

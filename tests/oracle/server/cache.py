@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tests.oracle.checker.request import blocks_of
 from tests.oracle.checker.size import count_tokens
-from ullage.testing._material import canonical
+from ullage.testing.generator import canonical
 
 __all__ = ["CacheUse", "PromptCache", "StepCache"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.oracle.checker.request import Request, kind_of
 from tests.oracle.checker.size import count_tokens
 from ullage.messages import THINKING
-from ullage.testing._material import seal, unseal
+from ullage.testing.generator import seal, unseal
 from ullage.testing.script import Step, answer
 
 __all__ = ["apply_edits", "compaction_block", "is_own_compaction", "wants_compaction"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tests.oracle.checker import Finding, check
 from tests.oracle.checker.size import count_tokens
 from ullage.testing.script import Failure
-from ullage.testing.server.apis import Recorded, Reply, chat_events, completion, refuse
+from ullage.testing.server import Recorded, Reply, chat_events, completion, refuse
 
 if TYPE_CHECKING:
     from tests.oracle.server import OracleServer

@@ -12,7 +12,7 @@ from tests.oracle.checker import check
 from tests.oracle.checker.size import count_tokens
 from tests.oracle.server.openai_chat import admit, failure_of
 from ullage.testing.script import Answer, Failure, Step, answer
-from ullage.testing.server.apis import (
+from ullage.testing.server import (
     CREATED,
     Event,
     Items,

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, Literal, TypeVar
 
+from ullage._start import table
 from ullage.counting import bytes_of_tokens, count_tokens_exact, encode_exact, special_tokens
 from ullage.dropin import stands_in_for
 from ullage.exceptions import MissingExtra
@@ -218,7 +219,8 @@ class Encoding:
 
     @property
     def _pat_str(self) -> str:
-        return _patterns()[self.name]
+        pattern: str = table(__file__, "encodings.toml")["patterns"][self.name]
+        return pattern
 
     @property
     def eot_token(self) -> int:
@@ -255,30 +257,6 @@ def _of_library(name: str) -> Any:
         mergeable_ranks=ours._mergeable_ranks,
         special_tokens=ours._special_tokens,
     )
-
-
-@functools.cache
-def _patterns() -> dict[str, str]:
-    """How each encoding splits a text before it merges bytes; source: tiktoken 0.14.0, `tiktoken_ext.openai_public`."""
-    old = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-    cl100k = (
-        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
-        r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
-    )
-    small, large = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
-    word, ending = r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    o200k = "|".join(
-        [
-            f"{word}{large}*{small}+{ending}",
-            f"{word}{large}+{small}*{ending}",
-            r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        ]
-    )
-    return {
-        **dict.fromkeys(("gpt2", "r50k_base", "p50k_base", "p50k_edit"), old),
-        "cl100k_base": cl100k,
-        **dict.fromkeys(("o200k_base", "o200k_harmony"), o200k),
-    }
 
 
 def _library() -> Any:

@@ -11,9 +11,7 @@ from ullage.dropin.tiktoken.core import Encoding
 _NAMES = tuple("gpt2 r50k_base p50k_base p50k_edit cl100k_base o200k_base o200k_harmony".split())
 
 
-@functools.cache
-def _encoding_named(name: str) -> Encoding:
-    return Encoding(name)
+_encoding_named = functools.cache(Encoding)
 
 
 def get_encoding(encoding_name: str) -> Encoding:

@@ -1,27 +1,32 @@
-"""The APIs of Anthropic, Google and OpenAI: what came in, refusals, then the answer of the script, plain or as a stream, before and after HTTP."""
+"""A loopback server that speaks three APIs, by a script: bounded and threaded, on 127.0.0.1, with everything that can go wrong on a wire.
+
+First the APIs of Anthropic, Google and OpenAI: what came in, refusals, then the answer of the script, plain or as a stream, before and
+after HTTP. Then the server.
+"""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from types import TracebackType
+from typing import Any, ClassVar, Final, NamedTuple
 
 import orjson
 
-from ullage._start import table
 from ullage.counting.models import lookup
+from ullage.exceptions import InvalidPolicy
 from ullage.legality import Violation, validate
-from ullage.testing._material import unseal
-from ullage.testing.script import Answer, Failure, Step, overflow
-
-if TYPE_CHECKING:
-    from ullage.testing.server import ScriptedServer
-
+from ullage.messages import Item
+from ullage.testing.generator import unseal
+from ullage.testing.script import WORDS, Answer, Failure, Script, Step, answer, failure, overflow
 
 _CHUNK = 400  # characters per event
 
@@ -84,17 +89,18 @@ class Event(NamedTuple):
 
 @dataclass
 class Reply:
-    """An answer: one body, or a stream of events."""
+    """An answer: one body, as an object or as it stands, or a stream of events."""
 
     status: int = 200
     body: object = None
     events: Iterable[Event] | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    kind: str = ""  # content type; empty: JSON, or that of a stream
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes of the answer: event by event, or all at once."""
         if self.events is None:
-            yield orjson.dumps(self.body)
+            yield self.body if isinstance(self.body, bytes) else orjson.dumps(self.body)
             return
         for event in self.events:
             yield event.encode()
@@ -105,10 +111,9 @@ def refuse(failure: Failure, provider: str) -> Reply:
     return Reply(failure.status, failure.body(provider), headers=dict(failure.headers))
 
 
-def pieces(text: str) -> Iterator[str]:
+def pieces(text: str) -> list[str]:
     """A text as a stream delivers it."""
-    for at in range(0, len(text), _CHUNK):
-        yield text[at : at + _CHUNK]
+    return [text[at : at + _CHUNK] for at in range(0, len(text), _CHUNK)]
 
 
 # What every endpoint asks of a request before the script answers it.
@@ -140,13 +145,8 @@ def refusal(
 ) -> Failure | None:
     """The first thing that is wrong with a request; `None`: it is answered. The rules that it breaks are noted in it.
 
-    Args:
-        server: For its settings.
-        recorded: The request.
-        provider: Whose rules hold.
-        needed: Keys that the body must have.
-        counting: The request only asks for a count, so its size breaks no rule.
-        model: The model in use, where the body does not name it.
+    `needed`: keys that the body must have. `counting`: it only asks for a count, so its size breaks no rule. `model`: where the
+    body does not name it.
     """
     body = recorded.json
     if not isinstance(body, dict):
@@ -206,15 +206,9 @@ _NAME: Final = re.compile(r"(?:tool use|tool call|output|function_call\w*|reason
 _NUMBER: Final = re.compile(r"\d+")
 
 
-@cache
-def _refusals() -> dict[str, dict[str, dict[str, Any]]]:
-    """The providers' words: by rule, and for parameters of other APIs."""
-    return table(__file__, "refusals.toml")
-
-
 def worded(violation: Violation, provider: str) -> Failure:
     """A broken rule as the provider puts it, with the rule's id; in our words where the provider's are not known."""
-    table = _refusals()["rules"][provider if provider in _CHECKS else "openai_chat"]
+    table = WORDS["rules"][provider if provider in _CHECKS else "openai_chat"]
     kind = f"{violation.rule} output" if "answers no" in violation.detail else violation.rule
     words = table.get(kind) or table.get(violation.rule)
     status, name = (413, "request_too_large") if violation.rule == "A23" else (400, _INVALID)
@@ -237,7 +231,7 @@ def worded(violation: Violation, provider: str) -> Failure:
 def ill_formed(provider: str, body: Mapping[str, Any], *, sealed: bool) -> Failure | None:
     """What the API refuses before it looks at the conversation; `None`: nothing. `sealed`: also signatures of others."""
     form = provider if provider in _CHECKS else "openai_chat"
-    words = _refusals()["parameters"].get(form, {})
+    words = WORDS["parameters"].get(form, {})
     for name in words.get("names", ()):
         if name in body:
             return _invalid(words["text"].format(name=name), words.get("code", ""))
@@ -378,15 +372,8 @@ def _answered(
 ) -> Reply:
     """What every API does: it refuses, fails as the script says, or answers, whole or as a stream.
 
-    Args:
-        server: Whose script gives the answer.
-        recorded: The request.
-        form: Of errors.
-        refused: What is wrong with the request.
-        items: The conversation in a body.
-        answer: The body of the answer, from the server, the request's body, the script's answer and the prompt's tokens.
-        stream: The events that add up to that body.
-        streams: Whether a stream was asked for; `None`: the request's body says it.
+    `form`: of errors. `answer`: the body, from the script's answer and the prompt's tokens. `stream`: the events that add up to
+    it. `streams`: whether these were asked for; `None`: the request's body says it.
     """
     if refused is not None:
         return refuse(refused, form)
@@ -474,15 +461,14 @@ def events(message: dict[str, Any]) -> Iterator[Event]:
 
 def _split(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """How a block begins in a stream, and what is added to it."""
-    if block["type"] == "text":
-        parts = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
-        return {**block, "text": ""}, parts
-    if block["type"] == "thinking":
-        thought = pieces(block["thinking"])
-        parts = [{"type": "thinking_delta", "thinking": piece} for piece in thought]
+    kind = block["type"]
+    if kind in ("text", "thinking"):
+        parts = [{"type": f"{kind}_delta", kind: piece} for piece in pieces(block[kind])]
+        if kind == "text":
+            return {**block, kind: ""}, parts
         sign = {"type": "signature_delta", "signature": block["signature"]}
-        return {**block, "thinking": "", "signature": ""}, [*parts, sign]
-    if block["type"] == "tool_use":
+        return {**block, kind: "", "signature": ""}, [*parts, sign]
+    if kind == "tool_use":
         arguments = pieces(orjson.dumps(block["input"]).decode())
         parts = [{"type": "input_json_delta", "partial_json": piece} for piece in arguments]
         return {**block, "input": {}}, parts
@@ -716,13 +702,12 @@ def usage(reply: Answer, tokens: int) -> dict[str, Any]:
     }
 
 
-def numbered(parts: Iterable[dict[str, Any]]) -> Iterator[Event]:
+def numbered(parts: Iterable[dict[str, Any]]) -> list[Event]:
     """Events with the numbers that this API gives them."""
-    for number, data in enumerate(parts):
-        yield Event(data["type"], {**data, "sequence_number": number})
+    return [Event(part["type"], {**part, "sequence_number": n}) for n, part in enumerate(parts)]
 
 
-def response_events(answer: dict[str, Any]) -> Iterator[Event]:
+def response_events(answer: dict[str, Any]) -> list[Event]:
     """The same as a stream."""
     begun = {**answer, "status": "in_progress", "output": [], "usage": None}
     parts: Items = [{"type": "response.created", "response": begun}]
@@ -744,3 +729,317 @@ def _text_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[dict[s
         yield {"type": "response.output_text.delta", **place, "delta": piece, "logprobs": []}
     yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": []}
     yield {"type": "response.content_part.done", **place, "part": part}
+
+
+# The server.
+
+
+_MAX_BODY = 64 * 1024 * 1024  # twice what any API takes: enough to be refused by the rules
+_MAX_THREADS = 64
+_IDLE_SECONDS = 60.0
+_HTML = b"<html>\r\n<head><title>413 Request Entity Too Large</title></head>\r\n</html>\r\n"
+
+Route = Callable[[Any, Recorded], Reply]  # the server, as each endpoint knows it, and a request
+
+_DIALECTS = ("openai_chat", "mistral", "deepseek", "local")
+
+
+class ScriptedServer:
+    """Speaks Anthropic's Messages, OpenAI's chat and Responses, and Gemini's `generateContent` on a free loopback port.
+
+    A request that the API would refuse is refused in its words, as far as they are known, with the id of the rule of
+    `ullage.legality`, and uses no step of the script: an empty list of tools, calls and results that do not pair, a
+    signature that nobody gave out, and whatever else `words.toml` and `server.py` in `testing` list with their sources.
+    All others are answered by the next step, in the API's form, plain or streamed.
+
+    Args:
+        *steps: `Step`s or names of kinds, in the order of the calls that pass the rules.
+        after: What follows the last step.
+        enforce: Check the rules at all.
+        window: Context window in tokens, by the server's own count (a quarter of the bytes); `None`: that of
+            the named model, and none for OpenAI's endpoints.
+        dialect: Whose rules `/v1/chat/completions` follows: `openai_chat`, `mistral`, `deepseek`,
+            `local`.
+        sealed: Refuse Anthropic's thinking with a signature that the test kit did not make.
+
+    Attributes:
+        requests: All that came in, with the exact bytes.
+        script: The steps; more can be pushed at any time.
+        errors: What went wrong in the server itself; empty unless it has a defect.
+
+    Example:
+        >>> with ScriptedServer("overloaded", "good", window=50_000) as server:
+        ...     server.url.startswith("http://127.0.0.1:")
+        True
+    """
+
+    _routes: ClassVar[Mapping[str, Route]] = {
+        "/v1/messages": create_message,
+        "/v1/messages/count_tokens": count_message,
+        "/v1/chat/completions": chat,
+        "/v1/responses": responses,
+        "/v1/responses/input_tokens": count_input,
+    }
+
+    def __init__(
+        self,
+        *steps: Step | str,
+        after: Step | str = "good",
+        enforce: bool = True,
+        window: int | None = None,
+        dialect: str = "openai_chat",
+        sealed: bool = True,
+    ) -> None:
+        if dialect not in _DIALECTS:
+            raise InvalidPolicy("dialect", dialect, f"must be one of {', '.join(_DIALECTS)}")
+        self.script = Script(steps, after=after)
+        self.enforce, self.window, self.dialect = enforce, window, dialect
+        self.sealed = sealed
+        self.signatures: list[str] = []  # of Gemini's calls, as they were given out
+        self.requests: list[Recorded] = []
+        self.errors: list[Exception] = []
+        self.closing = threading.Event()
+        self._lock = threading.Lock()
+        self._count = 0
+        self._http: _Server | None = None
+
+    # ---- life ----
+
+    def start(self) -> ScriptedServer:
+        """Open the port and serve in background threads."""
+        self.closing.clear()
+        self._http = _Server(self)
+        threading.Thread(
+            target=self._http.serve_forever, args=(0.02,), name="scripted-server", daemon=True
+        ).start()
+        return self
+
+    def stop(self) -> None:
+        """Close the port; calls that wait are let go."""
+        self.closing.set()
+        if self._http is not None:
+            self._http.shutdown()
+            self._http.server_close()
+            self._http = None
+
+    def __enter__(self) -> ScriptedServer:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """Base URL for Anthropic's SDK.
+
+        Raises:
+            RuntimeError: The server is not running.
+        """
+        if self._http is None:
+            raise RuntimeError("the scripted server is not running")
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    @property
+    def openai_url(self) -> str:
+        """Base URL for OpenAI's SDK."""
+        return f"{self.url}/v1"
+
+    def __repr__(self) -> str:
+        place = self.url if self._http is not None else "stopped"
+        return f"ScriptedServer({place}, {len(self.requests)} requests, {self.script!r})"
+
+    # ---- what the endpoints use ----
+
+    def answer(self, recorded: Recorded, messages: Sequence[Item], tokens: int) -> Answer:
+        """Use the next step."""
+        step = self.script.next()
+        recorded.step = step.kind
+        recorded.fault = step
+        return answer(step, [m for m in messages if isinstance(m, dict)], tokens=tokens)
+
+    def new_id(self, prefix: str) -> str:
+        """An id that this server has not given out."""
+        with self._lock:
+            self._count += 1
+            return f"{prefix}scripted{self._count:08}"
+
+    def model(self, name: str) -> Reply:
+        """`GET /v1/models/NAME`."""
+        model = lookup(name)
+        limits = {"max_input_tokens": model.context_window, "max_tokens": model.max_output_tokens}
+        return Reply(body={"type": "model", "id": name, "display_name": name, **limits})
+
+    def handle(self, recorded: Recorded) -> Reply:
+        """The reply to one request."""
+        with self._lock:
+            self.requests.append(recorded)
+        path = recorded.path.partition("?")[0]
+        if recorded.method == "GET" and path.startswith("/v1/models/"):
+            return self.model(path.rpartition("/")[2])
+        route = self._routes.get(path) if recorded.method == "POST" else None
+        if "/models/" in path and path.lower().endswith("generatecontent"):
+            route = generate_content
+        if route is None:
+            form = "anthropic" if "anthropic-version" in recorded.headers else "openai"
+            return refuse(Failure(404, "not_found_error", f"no such endpoint: {path}"), form)
+        try:
+            return route(self, recorded)
+        except Exception as exc:  # an answer, and not a dropped connection, whatever was sent
+            self.errors.append(exc)
+            return refuse(Failure(500, "api_error", f"scripted server: {exc!r}"), "anthropic")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, owner: ScriptedServer) -> None:
+        self.owner = owner
+        self.slots = threading.BoundedSemaphore(_MAX_THREADS)
+        self._open: set[Any] = set()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        # Waits for a free slot: a client that opens more connections than that is made to queue.
+        while not self.slots.acquire(timeout=0.1):
+            if self.owner.closing.is_set():
+                self.shutdown_request(request)
+                return
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Close the connections that clients keep alive too."""
+        super().server_close()
+        for connection in list(self._open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hung up is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = _IDLE_SECONDS
+    server: _Server
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        """Nothing is printed."""
+
+    def do_GET(self) -> None:
+        self._serve(b"")
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length") or 0)
+        if "chunked" in self.headers.get("transfer-encoding", ""):
+            self._serve(self._chunked())
+        elif length <= _MAX_BODY:
+            self._serve(self.rfile.read(length))
+        else:
+            self.close_connection = True
+            self._serve(b"")
+
+    def _chunked(self) -> bytes:
+        parts, total = [], 0
+        while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
+            total += size
+            if total > _MAX_BODY:
+                self.close_connection = True
+                break
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def _serve(self, body: bytes) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        recorded = Recorded(self.command, self.path, headers, body)
+        reply = self.server.owner.handle(recorded)
+        step = recorded.fault or Step()
+        kind = step.kind
+        if kind in ("hang", "slow"):
+            self._wait(step)
+        if kind in ("hang", "drop", "network_error"):
+            self.close_connection = True
+        elif kind in ("stall", "cut_stream"):
+            self._half(reply, recorded)
+            if kind == "stall":
+                self._wait(step)
+            self.close_connection = True
+        elif kind == "html_413":
+            self._send(Reply(413, _HTML, kind="text/html"), recorded)
+        elif kind == "truncated_json":
+            whole = b"".join(reply.chunks())
+            content = "application/json" if reply.events is None else "text/event-stream"
+            self._send(Reply(body=whole[: len(whole) // 2], kind=content), recorded)
+        elif kind == "wrong_type":
+            self._send(Reply(body=b"OK", kind="text/plain"), recorded)
+        elif kind == "stream_error" and reply.events is None:
+            self._send(refuse(failure("overloaded"), "anthropic"), recorded)
+        elif kind == "stream_error":  # in the middle of the stream
+            self._half(reply, recorded)
+            self._piece(Event("error", failure("overloaded").body("anthropic")).encode(), reply)
+            self._end(reply)
+        else:
+            self._send(reply, recorded)
+
+    def _wait(self, step: Step) -> None:
+        self.server.owner.closing.wait(step.seconds)
+
+    def _send(self, reply: Reply, recorded: Recorded) -> None:
+        self._head(reply, recorded)
+        for chunk in reply.chunks():
+            self._piece(chunk, reply)
+        self._end(reply)
+
+    def _head(self, reply: Reply, recorded: Recorded) -> None:
+        streamed = reply.events is not None
+        recorded.status = reply.status
+        self.send_response(reply.status)
+        usual = "text/event-stream" if streamed else "application/json"
+        self.send_header("content-type", reply.kind or usual)
+        name = self.server.owner.new_id("req_")
+        self.send_header("request-id", name)
+        self.send_header("x-request-id", name)
+        for key, value in reply.headers.items():
+            self.send_header(key, value)
+        if streamed:
+            self.send_header("transfer-encoding", "chunked")
+        else:
+            self.send_header("content-length", str(sum(map(len, reply.chunks()))))
+        self.end_headers()
+
+    def _piece(self, chunk: bytes, reply: Reply) -> None:
+        if reply.events is not None:
+            chunk = b"%x\r\n%b\r\n" % (len(chunk), chunk)
+        self.wfile.write(chunk)
+        self.wfile.flush()
+
+    def _end(self, reply: Reply) -> None:
+        if reply.events is not None:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _half(self, reply: Reply, recorded: Recorded) -> None:
+        self._head(reply, recorded)
+        chunks = list(reply.chunks())
+        if len(chunks) == 1:
+            self._piece(chunks[0][: len(chunks[0]) // 2], reply)
+        for chunk in chunks[: len(chunks) // 2]:
+            self._piece(chunk, reply)
