@@ -184,7 +184,7 @@ def options(app: Any) -> Iterator[str]:
     """A table of the arguments of a command."""
     yield "| option | |"
     yield "| --- | --- |"
-    for argument in app.assemble_argument_collection():
+    for argument in app.assemble_argument_collection(parse_docstring=True):
         if argument.parameter.show is not False:
             names = ", ".join(f"`{name}`" for name in argument.names)
             yield f"| {names} | {cell(argument.parameter.help or '')} |"

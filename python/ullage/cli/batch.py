@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from csv import DictWriter
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -41,56 +41,44 @@ MANIFEST = "ullage-batch.jsonl.manifest"
 """In the output folder of `compact`; not a suffix of transcripts, so that a later batch over the folder skips it."""
 
 
-class _Options(TypedDict):
-    name: str
-    workers: int
-    manifest: Manifest
-    retry_failed: bool
-
-
 def batch_command(
-    action: Annotated[BatchAction, Parameter(help="what to do with each file")],
+    action: BatchAction,
     /,
-    *paths: Annotated[
-        str,
-        Parameter(
-            help="folders, searched to any depth, files, or addresses: 's3://bucket/**/*.jsonl'"
-        ),
-    ],
-    output: Annotated[
-        str | None,
-        Parameter(
-            alias=("-o", "--out"),
-            help="compact: the folder or address to write to; without it, a dry run",
-        ),
-    ] = None,
-    manifest: Annotated[
-        Path | None,
-        Parameter(
-            help="where finished files are recorded, so that the next run skips them; default: "
-            f"{MANIFEST} in the output folder, none for inspect"
-        ),
-    ] = None,
-    workers: Annotated[int, Parameter(alias="-w", help="threads")] = 2,
-    engine: Annotated[
-        EngineName, Parameter(help="where it runs; daft and ray need their extra")
-    ] = "threads",
-    table: Annotated[
-        str | None, Parameter(help="a Parquet file or address, with a row per file")
-    ] = None,
-    csv: Annotated[Path | None, Parameter(help="a CSV file, with a row per file")] = None,
-    provider: Annotated[str, Parameter(help="validate: whose rules apply")] = "anthropic",
-    pattern: Annotated[str, Parameter(help="only files that match, such as '*.jsonl'")] = "",
-    keep: Annotated[
-        int | None, Parameter(help="compact: tokens of the newest messages to keep")
-    ] = None,
-    model: Annotated[str | None, Parameter(help="default: the one in each file")] = None,
+    *paths: str,
+    output: Annotated[str | None, Parameter(alias=("-o", "--out"))] = None,
+    manifest: Path | None = None,
+    workers: Annotated[int, Parameter(alias="-w")] = 2,
+    engine: EngineName = "threads",
+    table: str | None = None,
+    csv: Path | None = None,
+    provider: str = "anthropic",
+    pattern: str = "",
+    keep: int | None = None,
+    model: str | None = None,
     policy: PolicyOption = None,
-    force: Annotated[bool, Parameter(help="replace existing output files")] = False,
-    retry: Annotated[bool, Parameter(help="retry files that failed")] = False,
+    force: bool = False,
+    retry: bool = False,
     json: Json = False,
 ) -> int:
-    """Inspect, compact, validate, count or replay many transcripts. Exit code 1: some files failed."""
+    """Inspect, compact, validate, count or replay many transcripts. Exit code 1: some files failed.
+
+    Args:
+        action: what to do with each file
+        paths: folders, searched to any depth, files, or addresses: 's3://bucket/**/*.jsonl'
+        output: compact: the folder or address to write to; without it, a dry run
+        manifest: where finished files are recorded, so that the next run skips them; default: ullage-batch.jsonl.manifest
+            in the output folder, none for inspect
+        workers: threads
+        engine: where it runs; daft and ray need their extra
+        table: a Parquet file or address, with a row per file
+        csv: a CSV file, with a row per file
+        provider: validate: whose rules apply
+        pattern: only files that match, such as '*.jsonl'
+        keep: compact: tokens of the newest messages to keep
+        model: default: the one in each file
+        force: replace existing output files
+        retry: retry files that failed
+    """
     if not paths:
         raise InvalidPolicy("paths", "nothing", "must name a folder or a file")
     out = Output(as_json=json)
@@ -120,15 +108,17 @@ def batch_command(
     name = _name(action, chosen, keep=keep, model=model, output=output)
     if action == "validate":
         name += f" provider={provider}"
-    options: _Options = {"name": name, "workers": workers, "manifest": book, "retry_failed": retry}
+    options: dict[str, Any] = {"workers": workers, "manifest": book, "retry_failed": retry}
     if engine == "threads" and not any(map(is_remote, [*paths, output or ""])):
         files = find_transcripts(paths, pattern=pattern)
         files = [file for file in files if file.path != book.path]
-        count, running = len(files), run_batch(task.report, files, records=True, **options)
+        count = len(files)
+        running = run_batch(task.report, files, name=name, records=True, **options)
     else:
         places = find_places(paths, pattern=pattern)
         places = [place for place in places if place.path != str(book.path)]
-        count, running = len(places), run_places(task, places, engine=engine, **options)
+        count = len(places)
+        running = run_places(task, places, name=name, engine=engine, **options)
     results: list[Done] = []
     try:
         title = f"{action} {counted(count, 'file')}"

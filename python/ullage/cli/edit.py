@@ -31,21 +31,18 @@ if TYPE_CHECKING:
 def edit_command(
     file: SessionArgument,
     *,
-    remove: Annotated[
-        list[str] | None,
-        Parameter(
-            alias="-r",
-            consume_multiple=True,
-            help="names from the list, such as t3 r7, to hide from the model; the file keeps them",
-        ),
-    ] = None,
-    results: Annotated[bool, Parameter(help="list tool results only, the largest first")] = False,
+    remove: Annotated[list[str] | None, Parameter(alias="-r", consume_multiple=True)] = None,
+    results: bool = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> int:
     """List the turns and tool results in the context with their sizes; with --remove, remove some of them.
 
     This only appends to the file, and `ullage undo` reverts it.
+
+    Args:
+        remove: names from the list, such as t3 r7, to hide from the model; the file keeps them
+        results: list tool results only, the largest first
     """
     out = Output(as_json=json)
     opened = open_session(file)
@@ -148,29 +145,24 @@ Tool: TypeAlias = Literal["claude-code", "codex", "pi", "opencode"]
 def handoff_command(
     file: SessionArgument,
     *,
-    to: Annotated[Tool | None, Parameter(help="the tool that continues")] = None,
-    model: Annotated[
-        str, Parameter(help="the model that continues there; its window applies")
-    ] = "",
-    window: Annotated[
-        str | None,
-        Parameter(
-            help="tokens of that model's window (200000, 200k); default: the model's, or the tool's usual one"
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        Parameter(
-            alias="-t", help="maximum tokens of messages in the new context (20000, 20k, 10%)"
-        ),
-    ] = None,
-    cwd: Annotated[str, Parameter(help="folder of the new session; default: the old one's")] = "",
+    to: Tool | None = None,
+    model: str = "",
+    window: str | None = None,
+    target: Annotated[str | None, Parameter(alias="-t")] = None,
+    cwd: str = "",
     dry_run: DryRun = False,
     json: Json = False,
 ) -> int:
     """Write a session in another tool's format, compacted if it does not fit that tool's window, and print how to continue.
 
     The old session is not changed. Calls keep their ids, and user messages are copied verbatim.
+
+    Args:
+        to: the tool that continues
+        model: the model that continues there; its window applies
+        window: tokens of that model's window (200000, 200k); default: the model's, or the tool's usual one
+        target: maximum tokens of messages in the new context (20000, 20k, 10%)
+        cwd: folder of the new session; default: the old one's
     """
     from ullage.sessions.handoff import handoff  # `edit` and `undo` do not need it
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from ullage.cli.output import (
     Json,
@@ -42,10 +40,14 @@ def inspect_command(
     prices: PricesOption = None,
     conversation: WhichConversation = 0,
     policy: PolicyOption = None,
-    all: Annotated[bool, Parameter(help="show every tool and file, not only the largest")] = False,
+    all: bool = False,
     json: Json = False,
 ) -> int:
-    """Show what fills the window, and how much each level would free."""
+    """Show what fills the window, and how much each level would free.
+
+    Args:
+        all: show every tool and file, not only the largest
+    """
     out = Output(as_json=json)
     settings, table = read_window(window), ModelTable.load(*filter(None, [prices]))
     with out.progress("reading", 1) as step:
@@ -67,11 +69,7 @@ def report_of(
     settings: WindowSettings | None = None,
     table: ModelTable | None = None,
 ) -> dict[str, Any]:
-    """Everything that `inspect` prints, as plain data.
-
-    `own_window`: whether to use its client's window instead of the model's. `settings`: window settings; `None`: those of the
-    environment. `table`: windows and prices; `None`: the built-in table.
-    """
+    """Everything that `inspect` prints, as plain data; `own_window`: by the window of the session's client, instead of the model's."""
     table = table or ModelTable.builtin()
     row = table.lookup(session.model)
     if own_window and session.window_tokens:

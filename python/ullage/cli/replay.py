@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from ullage.cli.output import (
     Json,
@@ -60,23 +58,23 @@ LETTERS = {
 def replay_command(
     file: SessionArgument,
     *,
-    model: Annotated[
-        str | None, Parameter(help="model whose window applies; default: the one in the file")
-    ] = None,
+    model: str | None = None,
     window: WindowOption = None,
     prices: PricesOption = None,
     ladder: Ladder = False,
     policy: PolicyOption = None,
-    frontier: Annotated[
-        bool, Parameter(help="show cost and lost names at several working sizes")
-    ] = False,
+    frontier: bool = False,
     conversation: WhichConversation = 0,
-    all: Annotated[
-        bool, Parameter(help="show every request, not only those where a level acted")
-    ] = False,
+    all: bool = False,
     json: Json = False,
 ) -> int:
-    """Run a session through every level, request by request, and compare. Writes nothing and calls no model."""
+    """Run a session through every level, request by request, and compare. Writes nothing and calls no model.
+
+    Args:
+        model: model whose window applies; default: the one in the file
+        frontier: show cost and lost names at several working sizes
+        all: show every request, not only those where a level acted
+    """
     out = Output(as_json=json)
     settings, table = read_window(window), ModelTable.load(*filter(None, [prices]))
     opened = open_session(file, number=conversation)

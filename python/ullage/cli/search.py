@@ -55,21 +55,23 @@ OnlyTool: TypeAlias = Annotated[
 
 
 def list_command(
-    *words: Annotated[
-        str, Parameter(help="only sessions with all of these words in title or project")
-    ],
+    *words: str,
     tool: OnlyTool = None,
-    here: Annotated[bool, Parameter(help="only sessions of the current folder")] = False,
-    sort: Annotated[
-        Sorting, Parameter(help="age: newest first; tokens, cost: largest first")
-    ] = "age",
-    number: Annotated[int, Parameter(alias="-n", help="how many; 0: all of them")] = 20,
+    here: bool = False,
+    sort: Sorting = "age",
+    number: Annotated[int, Parameter(alias="-n")] = 20,
     json: Json = False,
 ) -> int:
     """List the sessions of this machine, newest first, with their sum. Exit code 1: there are none.
 
     Looks where Claude Code, Codex, pi, Gemini CLI, Copilot CLI and OpenCode keep them, or where their environment
     variables point. Every command takes an id from this list, or its beginning, in place of a file.
+
+    Args:
+        words: only sessions with all of these words in title or project
+        here: only sessions of the current folder
+        sort: age: newest first; tokens, cost: largest first
+        number: how many; 0: all of them
     """
     out = Output(as_json=json)
     folders = [place for place in tool_folders() if tool in (None, place.tool)]
@@ -143,7 +145,9 @@ def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[st
 
 
 def _cells(row: ListedSession) -> tuple[str, ...]:
-    head = (_short_id(row.session.id), row.session.tool, age(row.session.modified))
+    # Enough of an id to tell apart two sessions that began within the same minute.
+    most = _ID_CHARS + len("ses_") * row.session.id.startswith("ses_")
+    head = (row.session.id[:most], row.session.tool, age(row.session.modified))
     if row.problem:
         place = home_relative(str(row.session.path))
         return (*head, "–", "–", "–", place, f"cannot be read: {row.problem}")
@@ -152,23 +156,23 @@ def _cells(row: ListedSession) -> tuple[str, ...]:
     return (*head, tokens(row.tokens), fill, cost, home_relative(row.cwd), row.title)
 
 
-def _short_id(name: str) -> str:
-    """Enough of an id to tell apart two sessions that began within the same minute."""
-    prefix = len("ses_") if name.startswith("ses_") else 0
-    return name[: prefix + _ID_CHARS]
-
-
 def search_command(
-    *words: Annotated[str, Parameter(help="words, or phrases in double quotes")],
+    *words: str,
     tool: OnlyTool = None,
-    project: Annotated[str, Parameter(help="only sessions that ran in this folder")] = "",
-    number: Annotated[int, Parameter(alias="-n", help="maximum number of sessions")] = 10,
-    hits: Annotated[int, Parameter(help="maximum number of places in each")] = 3,
+    project: str = "",
+    number: Annotated[int, Parameter(alias="-n")] = 10,
+    hits: int = 3,
     json: Json = False,
 ) -> int:
     """Find words in all sessions of this machine, best matches first. Exit code 1: no match.
 
     The first search indexes every session; later ones read only what changed.
+
+    Args:
+        words: words, or phrases in double quotes
+        project: only sessions that ran in this folder
+        number: maximum number of sessions
+        hits: maximum number of places in each
     """
     out = Output(as_json=json)
     sessions = found_sessions()
@@ -215,15 +219,18 @@ _WHO_CELLS = 9
 def watch_command(
     file: SessionArgument,
     *,
-    interval: Annotated[float, Parameter(help="seconds between checks of the file")] = 1.0,
-    once: Annotated[bool, Parameter(help="show it once, and exit")] = False,
-    json: Annotated[
-        bool, Parameter(help="print one JSON object per change, each on a line")
-    ] = False,
+    interval: float = 1.0,
+    once: bool = False,
+    json: bool = False,
 ) -> int:
     """Follow a live session: how full its window is, what it cost, its newest messages. Ctrl-C ends it.
 
     The file is only read. In a pipe, each change prints one line.
+
+    Args:
+        interval: seconds between checks of the file
+        once: show it once, and exit
+        json: print one JSON object per change, each on a line
     """
     out = Output()
     live = not (once or json or out.piped)
@@ -251,16 +258,11 @@ def _changes(file: Path, interval: float) -> Iterator[tuple[ListedSession, list[
         look = file.stat()
         if (look.st_size, look.st_mtime_ns) != seen:
             seen = (look.st_size, look.st_mtime_ns)
-            yield _state(file)
+            session = FoundSession("", file.stem, file, look.st_size, look.st_mtime)
+            items = open_session(file).items
+            newest = [row for item in items[-_SHOWN:] for row in _rows(item)]
+            yield listed(session), newest[-_SHOWN:]
         time.sleep(max(interval, 0.1))
-
-
-def _state(file: Path) -> tuple[ListedSession, list[tuple[str, str]]]:
-    look = file.stat()
-    session = FoundSession("", file.stem, file, look.st_size, look.st_mtime)
-    items = open_session(file).items
-    newest = [row for item in items[-_SHOWN:] for row in _rows(item)]
-    return listed(session), newest[-_SHOWN:]
 
 
 def _rows(item: Item) -> list[tuple[str, str]]:

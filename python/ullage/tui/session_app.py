@@ -36,6 +36,7 @@ from ullage.sessions.find import (
     found_sessions,
     holds,
     home_relative,
+    inspect_opened,
     opened_path,
     title_of,
     tool_folders,
@@ -191,8 +192,10 @@ class SessionScreen(Screen[None]):
             self._load()
 
     def _show_now(self, shown: ShownSession) -> None:
-        inspection, marks = shown.holds(), shown.window
-        self.messages_tokens = inspection.anchored_tokens - shown.overhead_tokens()
+        inspection, marks = inspect_opened(shown.session).inspection, shown.window
+        # No compaction shrinks system prompt and tools.
+        overhead = shown.session.overhead_tokens(shown.weights)
+        self.messages_tokens = inspection.anchored_tokens - overhead
         bar = bar_of(inspection.anchored_tokens, marks.context, 36)
         head = [
             f"{visible(shown.session.model) or 'unknown model'} · {shown.session.format} · {shown.session.size:,} bytes",
@@ -301,8 +304,10 @@ class SessionScreen(Screen[None]):
         self.run_worker(lambda: self._try(shown, target), thread=True, exclusive=True, group="try")
 
     def _try(self, shown: ShownSession, target: int) -> None:
+        from ullage.sessions import compact_session
+
         try:
-            text = preview_text(shown.tried(target), target)
+            text = preview_text(compact_session(shown.session, target_tokens=target), target)
         except UllageError as exc:
             text = visible(f"{exc}\n{exc.hint}")
         self.app.call_from_thread(self.query_one("#preview", Static).update, Text(text))
@@ -311,9 +316,12 @@ class SessionScreen(Screen[None]):
         """Write the compaction next to the session, which is not changed."""
         if self.shown is None:
             return
+        from ullage.sessions import compact_session
+
         output = self.path.with_name(f"{self.path.stem}.compacted.jsonl")
+        target = self._target(self.query_one(TargetSlider).percent)
         try:
-            done = self.shown.written(self._target(self.query_one(TargetSlider).percent), output)
+            done = compact_session(self.shown.session, target_tokens=target, output=output)
         except UllageError as exc:
             self.notify(visible(f"{exc}\n{exc.hint}"), severity="error", markup=False)
             return
@@ -366,6 +374,7 @@ def _marked(text: str, words: str) -> Text:
 def preview_text(done: CompactedSession, target: int) -> str:
     """What a compaction would do, with its summary."""
     from ullage.compaction.job import warning_text
+    from ullage.facts.words import text_of
 
     counts = done.result.report
     if not done.result.compacted:
@@ -377,11 +386,7 @@ def preview_text(done: CompactedSession, target: int) -> str:
         f"target  {target:>11,} tokens of messages: {counts.messages_after:,} used; system prompt and tools take {overhead:,} more",
         *(f"note: {warning_text(part)}" for part in counts.warnings),
     ]
-    summary = next(reversed(done.result.summary_messages), {})
-    text = summary.get("message", summary).get("content", "")
-    if not isinstance(text, str):
-        text = "\n".join(str(part.get("text", "")) for part in text)
-    return visible("\n".join([*lines, "", text]))
+    return visible("\n".join([*lines, "", *map(text_of, done.result.summary_messages[-1:])]))
 
 
 MOST_SESSIONS = 60
