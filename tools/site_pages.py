@@ -171,7 +171,8 @@ def cli_page() -> str:
     ]
     parts += ["Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in ENDS) + ".", ""]
     for name, app in command_apps():
-        parts += [f"## ullage {name}", "", str(app.help).strip(), ""]
+        about = str(app.help).partition("Args:")[0]  # what options are is in their table
+        parts += [f"## ullage {name}", "", about.strip(), ""]
         if app.default_command is not None:
             parts += options(app)
         if name in EXAMPLES:

@@ -35,9 +35,7 @@ from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions.find import state_folder
 
-claude_app = App(
-    name="claude", help="Install, remove and check Ullage's hooks and status line in Claude Code."
-)
+claude_app = App(name="claude")
 
 ClaudeScope = Annotated[
     Scope,
@@ -149,10 +147,7 @@ def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: 
     return 0
 
 
-hooks_app = App(
-    name="hooks",
-    help="Install, remove or check Ullage's hooks in Codex and its plugin in OpenCode.",
-)
+hooks_app = App(name="hooks")
 
 HooksScope = Annotated[
     Literal["user", "project"], Parameter(name="--scope", help="all projects, or this one")

@@ -26,9 +26,7 @@ from ullage.policy import Policy, SessionMemoryPolicy
 from ullage.sessions import Session, open_session
 from ullage.summarizers import summarizer_of
 
-memory_app = App(
-    name="memory", help="List, search, add and check the notes that outlive a session."
-)
+memory_app = App(name="memory")
 
 Folder = Annotated[
     Path, Parameter(name="--folder", help="the memory folder", env_var="ULLAGE_MEMORY")
@@ -230,7 +228,7 @@ def update_command(
     return 0 if report.absorbed_all or report.reason == "nothing new" else 1
 
 
-session_memory_app = App(name="session-memory", help="Show or update the notes of a session.")
+session_memory_app = App(name="session-memory")
 session_memory_app.command(show_notes_command, name="show")
 session_memory_app.command(update_command, name="update")
 
