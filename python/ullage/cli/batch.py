@@ -32,7 +32,7 @@ from ullage.batch import (
 )
 from ullage.batch.places import check_place, is_remote
 from ullage.batch.run import arrow_schema
-from ullage.cli.output import Json, Output, PolicyOption, counted, share, tokens
+from ullage.cli.output import Json, Output, PolicyOption, counted, share
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
 from ullage.recall.store import write_whole
@@ -205,8 +205,8 @@ _SUMS = (
 Columns = dict[str, Callable[[Mapping[str, Any]], str]]
 
 _COUNTED: Columns = {
-    "messages": lambda report: tokens(report["messages"]),
-    "tokens": lambda report: tokens(report["tokens"]),
+    "messages": lambda report: f"{report['messages']:,}",
+    "tokens": lambda report: f"{report['tokens']:,}",
 }
 _COLUMNS: dict[str, Columns] = {
     "inspect": {
@@ -215,8 +215,8 @@ _COLUMNS: dict[str, Columns] = {
     },
     "compact": {
         "outcome": lambda report: report["outcome"].replace("_", " "),
-        "before": lambda report: tokens(report["tokens_before"]),
-        "after": lambda report: tokens(report["tokens_after"]),
+        "before": lambda report: f"{report['tokens_before']:,}",
+        "after": lambda report: f"{report['tokens_after']:,}",
     },
     "count": _COUNTED,
     "validate": {
@@ -224,10 +224,10 @@ _COLUMNS: dict[str, Columns] = {
         "broken rules": lambda report: ", ".join(report["rules"]),
     },
     "replay": {
-        "requests": lambda report: tokens(report["requests"]),
-        "over window": lambda report: tokens(report["over_window"]),
-        "largest": lambda report: tokens(report["tokens_after"]),
-        "unmanaged": lambda report: tokens(report["tokens_before"]),
+        "requests": lambda report: f"{report['requests']:,}",
+        "over window": lambda report: f"{report['over_window']:,}",
+        "largest": lambda report: f"{report['tokens_after']:,}",
+        "unmanaged": lambda report: f"{report['tokens_before']:,}",
     },
 }
 """Between the format and the file."""
@@ -267,12 +267,12 @@ def _show(out: Output, results: list[Done], columns: Columns) -> None:
     if "tokens_before" in totals and "requests" not in totals:
         before, after = totals["tokens_before"], totals["tokens_after"]
         freed = share(before - after, before)
-        parts.append(f"{tokens(before)} → {tokens(after)} tokens ({freed} freed)")
+        parts.append(f"{before:,} → {after:,} tokens ({freed} freed)")
     elif "tokens" in totals:
-        parts.append(f"{tokens(totals['tokens'])} tokens in {tokens(totals['messages'])} messages")
+        parts.append(f"{totals['tokens']:,} tokens in {totals['messages']:,} messages")
     if "requests" in totals:
-        over = tokens(totals["over_window"])
-        parts.append(f"{tokens(totals['requests'])} requests, {over} over the window")
+        over = f"{totals['over_window']:,}"
+        parts.append(f"{totals['requests']:,} requests, {over} over the window")
         parts.append(f"${totals['prompt_nanousd'] / 1e9:,.2f} for prompts")
     if parts:
         out.line("total: " + "; ".join(parts))

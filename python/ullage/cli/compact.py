@@ -31,7 +31,6 @@ from ullage.cli.output import (
     read_window,
     send,
     share,
-    tokens,
 )
 from ullage.cli.resume import preview_rows
 from ullage.compaction.job import warning_text
@@ -266,11 +265,11 @@ def show(out: Output, report: dict[str, Any]) -> None:
     replaced, verbatim = report["messages_summarized"], report["messages_kept"]
     freed = max(0, before - after)  # the provider may have reported less than the estimate
     for when, size in (("before", before), ("after", after)):
-        held = f"{tokens(size)} tokens in {report[f'messages_{when}']:,} messages"
+        held = f"{size:,} tokens in {report[f'messages_{when}']:,} messages"
         out.line(f"{when:<6}  {bar(size, before):<28}  {held}")
     what = (
-        f"{tokens(freed)} tokens ({share(freed, before)}): {replaced:,} of {replaced + verbatim:,} messages "
-        f"were replaced by a summary of {tokens(report['summary_tokens'])} tokens, {verbatim:,} stay verbatim"
+        f"{freed:,} tokens ({share(freed, before)}): {replaced:,} of {replaced + verbatim:,} messages "
+        f"were replaced by a summary of {report['summary_tokens']:,} tokens, {verbatim:,} stay verbatim"
     )
     out.field("freed", what, width=8)
     if worth := report["worth"]:
@@ -278,9 +277,8 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.field("worth", saving, width=8)
     if report["target_tokens"] is not None:
         overhead = report["overhead_tokens"]
-        limit = tokens(report["target_tokens"])
-        line = f"{limit} tokens of messages: {tokens(after - overhead)} used"
-        more = f"; system prompt and tools take {tokens(overhead)} more" if overhead else ""
+        line = f"{report['target_tokens']:,} tokens of messages: {after - overhead:,} used"
+        more = f"; system prompt and tools take {overhead:,} more" if overhead else ""
         out.field("target", line + more, width=8)
     if report.get("diff"):
         out.heading("What changes in the context")

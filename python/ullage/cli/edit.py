@@ -16,7 +16,6 @@ from ullage.cli.output import (
     file_name,
     read_target,
     read_window,
-    tokens,
 )
 from ullage.counting.calibration import weights_for
 from ullage.exceptions import InvalidPolicy
@@ -60,7 +59,7 @@ def edit_command(
     for part in shown:
         name = part.name if part.kind == "turn" else f"  {part.name}"
         title = f"{part.title} (cleared)" if part.cleared else part.title
-        rows.append((name, tokens(part.tokens), title))
+        rows.append((name, f"{part.tokens:,}", title))
     out.table(("name", "tokens", ""), rows, right=(1,))
     return 0
 
@@ -82,7 +81,7 @@ def _remove(out: Output, opened: Session, names: list[str], *, write: bool) -> i
     if out.as_json:
         out.json(report)
         return 0
-    size = f", {tokens(before)} → {tokens(after)} tokens" + ("" if write else " (dry run)")
+    size = f", {before:,} → {after:,} tokens" + ("" if write else " (dry run)")
     out.line(f"{', '.join(names)}: {len(opened.messages):,} → {len(now.messages):,} messages{size}")
     return 0
 
@@ -128,8 +127,8 @@ def undo_command(
     # The file gives it the time of the message before it.
     after = f", after the message of {done.when[:16].replace('T', ' ')}" if done.when else ""
     out.line(f"undone  the newest change{after}")
-    after = "" if dry_run else f", {tokens(done.tokens_after)} tokens"
-    out.line(f"before  {done.messages_before:,} messages, {tokens(done.tokens_before)} tokens")
+    after = "" if dry_run else f", {done.tokens_after:,} tokens"
+    out.line(f"before  {done.messages_before:,} messages, {done.tokens_before:,} tokens")
     out.line(f"now     {done.messages_after:,} messages{after}")
     out.notes([f"the provider would refuse this context: {detail}" for detail in left])
     more = "nothing is left to undo"
@@ -192,9 +191,9 @@ def handoff_command(
 
 def _show_handoff(out: Output, session: str, done: HandedOver, *, written: bool) -> None:
     out.file_heading(session, f" as a session of {done.tool}")
-    size = f"all {tokens(done.tokens_before)} tokens"
+    size = f"all {done.tokens_before:,} tokens"
     if done.compacted:
-        size = f"{tokens(done.tokens_after)} of {tokens(done.tokens_before)} tokens, compacted"
+        size = f"{done.tokens_after:,} of {done.tokens_before:,} tokens, compacted"
     out.line(f"holds   {size}, {counted(done.messages, 'message')}")
     if written:
         out.field("written", home_relative(str(done.path)), width=8)

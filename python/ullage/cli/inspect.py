@@ -19,7 +19,6 @@ from ullage.cli.output import (
     file_name,
     read_window,
     share,
-    tokens,
 )
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
@@ -133,7 +132,7 @@ def show(out: Output, report: Mapping[str, Any], *, top: int | None = _TOP) -> N
     if tools:
         out.heading("Tools")
         rows = [
-            (tool["name"], f"{tool['calls']:,}", f"{tool['errors']:,}", tokens(tool["tokens"]))
+            (tool["name"], f"{tool['calls']:,}", f"{tool['errors']:,}", f"{tool['tokens']:,}")
             for tool in tools[:top]
         ]
         out.table(("tool", "calls", "errors", "tokens"), rows, right=(1, 2, 3))
@@ -141,13 +140,13 @@ def show(out: Output, report: Mapping[str, Any], *, top: int | None = _TOP) -> N
     if files:
         out.heading("Files")
         named = [
-            (tokens(file["tokens"]), f"{file['calls']:,}", file["path"]) for file in files[:top]
+            (f"{file['tokens']:,}", f"{file['calls']:,}", file["path"]) for file in files[:top]
         ]
         out.table(("tokens", "calls", "path"), named, right=(0, 1), cut=(2,), paths=(2,))
         _more(out, files, top)
     out.heading("What each level would free now")
     levels = (
-        (level["level"], tokens(level["tokens"]), f"{level['places']:,}", level["how"])
+        (level["level"], f"{level['tokens']:,}", f"{level['places']:,}", level["how"])
         for level in report["freeable"]
     )
     out.table(("level", "saved", "blocks", "action"), levels, right=(1, 2))
@@ -162,7 +161,7 @@ def _show_window(out: Output, report: Mapping[str, Any]) -> None:
     out.file_heading(str(report["file"]), f"  ({written})")
     out.field("model", report["model"] or "unknown: 200,000 tokens assumed", width=_NAMES)
     how = "reported by the provider, then estimated" if window["from_usage"] else "estimated"
-    filled = f"{bar(used, size):<28}  {tokens(used)} of {tokens(size)} tokens ({share(used, size)}), {how}"
+    filled = f"{bar(used, size):<28}  {used:,} of {size:,} tokens ({share(used, size)}), {how}"
     out.field("window", filled, width=_NAMES)
     state, style = _state(window)
     out.field("state", state, width=_NAMES, style=style)
@@ -171,7 +170,7 @@ def _show_window(out: Output, report: Mapping[str, Any]) -> None:
         out.field("prompt", prices, width=_NAMES)
     held = (
         f"{counts['messages']:,} messages, {counts['user_inputs']:,} user inputs, {counts['rounds']:,} rounds "
-        f"(largest {tokens(counts['largest_round_tokens'])} tokens), {counts['unanswered_calls']:,} unanswered calls"
+        f"(largest {counts['largest_round_tokens']:,} tokens), {counts['unanswered_calls']:,} unanswered calls"
     )
     out.field("holds", held, width=_NAMES)
 
@@ -193,7 +192,7 @@ def _show_categories(out: Output, report: Mapping[str, Any]) -> None:
     whole = sum(categories.values())
     out.heading("What the window holds")
     rows = (
-        (name, tokens(count), share(count, whole), bar(count, whole))
+        (name, f"{count:,}", share(count, whole), bar(count, whole))
         for name, count in sorted(categories.items(), key=lambda row: -row[1])
     )
     out.table(("category", "tokens", "share", ""), rows, right=(1, 2))
@@ -216,6 +215,6 @@ def _show_boundaries(out: Output, boundaries: list[dict[str, Any]]) -> None:
         when = str(boundary["timestamp"] or "")[:16].replace("T", " ")
         counts = (boundary["tokens_before"], boundary["tokens_after"])
         # 0: an edit, which counts nothing.
-        sizes = (tokens(count) if isinstance(count, int) and count else "–" for count in counts)
+        sizes = (f"{count:,}" if isinstance(count, int) and count else "–" for count in counts)
         rows.append((when, str(boundary["trigger"] or ""), *sizes))
     out.table(("when", "trigger", "before", "after"), rows, right=(2, 3))

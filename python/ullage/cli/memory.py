@@ -16,7 +16,6 @@ from ullage.cli.output import (
     WhichConversation,
     counted,
     share,
-    tokens,
 )
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
@@ -259,7 +258,7 @@ def _show(out: Output, state: NotesState, policy: SessionMemoryPolicy) -> None:
         return
     out.text(state.text)
     rows = (
-        (title, tokens(size), share(size, policy.section_max_tokens), f"{lines:,}")
+        (title, f"{size:,}", share(size, policy.section_max_tokens), f"{lines:,}")
         for title, size, lines in state.sections
     )
     out.table(("section", "tokens", "of its limit", "copied lines"), rows, right=(1, 2, 3))
@@ -268,7 +267,7 @@ def _show(out: Output, state: NotesState, policy: SessionMemoryPolicy) -> None:
         reach = f"they cover {state.absorbed:,} of {state.messages:,} messages"
     elif state.known:
         reach = "the last message that they cover is not in this conversation"
-    out.line(f"{tokens(state.tokens)} tokens of {tokens(policy.total_max_tokens)}; {reach}")
+    out.line(f"{state.tokens:,} tokens of {policy.total_max_tokens:,}; {reach}")
 
 
 def _report(report: UpdateReport) -> dict[str, Any]:

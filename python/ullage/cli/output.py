@@ -71,11 +71,6 @@ PROGRESS_AFTER_SECONDS = 1.0
 """Work that ends sooner needs no bar."""
 
 
-def tokens(count: int) -> str:
-    """`1234567` as `1,234,567`."""
-    return f"{count:,}"
-
-
 def share(part: int, whole: int) -> str:
     """A percentage with one digit; an en dash if the whole is 0."""
     return f"{100 * part / whole:.1f} %" if whole else "–"

@@ -20,7 +20,6 @@ from ullage.cli.output import (
     counted,
     json_printable,
     share,
-    tokens,
 )
 from ullage.facts.words import blocks_of, text_of
 from ullage.messages import Item, role_of
@@ -136,7 +135,7 @@ def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[st
     last = len(cells[0]) - 1
     figures, long = tuple(range(2, last - 1)), (last - 1, last)
     out.table(cells[0], cells[1:], right=figures, whole=(0, 1), cut=long, paths=long[:1])
-    total = f"{counted(len(rows), 'session')}: {tokens(sum(row.tokens for row in rows))} tokens"
+    total = f"{counted(len(rows), 'session')}: {sum(row.tokens for row in rows):,} tokens"
     cost = _dollars(rows)
     # Without a cost: no file states usage.
     out.line(f"{total}, ${cost:,.2f}" if cost else total, style="dim")
@@ -153,7 +152,7 @@ def _cells(row: ListedSession) -> tuple[str, ...]:
         return (*head, "–", "–", "–", place, f"cannot be read: {row.problem}")
     cost = "–" if row.dollars is None else f"${row.dollars:,.2f}"
     fill = share(row.tokens, row.window_tokens)
-    return (*head, tokens(row.tokens), fill, cost, home_relative(row.cwd), row.title)
+    return (*head, f"{row.tokens:,}", fill, cost, home_relative(row.cwd), row.title)
 
 
 def search_command(
@@ -289,9 +288,11 @@ def _state_data(row: ListedSession, newest: list[tuple[str, str]]) -> dict[str, 
 
 def _lines(row: ListedSession, newest: list[tuple[str, str]]) -> list[str]:
     left = row.compact_at_tokens - row.tokens
-    due = f"{tokens(left)} before compaction" if left > 0 else "compaction is due"
+    due = f"{left:,} before compaction" if left > 0 else "compaction is due"
     cost = "" if row.dollars is None else f"  ${row.dollars:,.2f}"
-    fill = f"{tokens(row.tokens)} of {tokens(row.window_tokens)} tokens ({share(row.tokens, row.window_tokens)})"
+    fill = (
+        f"{row.tokens:,} of {row.window_tokens:,} tokens ({share(row.tokens, row.window_tokens)})"
+    )
     return [
         row.title or row.session.id,
         f"{bar(row.tokens, row.window_tokens):<{BAR_CELLS}}  {fill}",
