@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
+from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, VerticalScroll
@@ -153,10 +154,8 @@ class SessionScreen(Screen[None]):
 
     # ---- opening and following
 
+    @work(thread=True, exclusive=True, group="open")
     def _load(self) -> None:
-        self.run_worker(self._open, thread=True, exclusive=True, group="open")
-
-    def _open(self) -> None:
         try:
             if self.shown is None:
                 self.app.call_from_thread(self._glanced, glance(self.path))
@@ -263,19 +262,19 @@ class SessionScreen(Screen[None]):
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
         """Load slow content when its tab is shown."""
         if event.pane.id == "levels" and not self.removals and self.shown is not None:
-            self.run_worker(self._replay, thread=True, exclusive=True, group="replay")
+            self._replay(self.shown)
         elif event.pane.id == "compact":
             slider = self.query_one(TargetSlider)
             slider.focus()
             self._preview(slider.percent)
 
-    def _replay(self) -> None:
+    @work(thread=True, exclusive=True, group="replay")
+    def _replay(self, shown: ShownSession) -> None:
         from ullage.tui.shown_session import removals_of
 
-        if self.shown is not None:
-            self.app.call_from_thread(self._replayed, removals_of(self.shown.session))
+        self.app.call_from_thread(self._replayed, shown, removals_of(shown.session))
 
-    def _replayed(self, removals: list[RemovalRow]) -> None:
+    def _replayed(self, shown: ShownSession, removals: list[RemovalRow]) -> None:
         self.removals = removals
         table = self.query_one("#removals", DataTable)
         table.clear()
@@ -283,8 +282,8 @@ class SessionScreen(Screen[None]):
             figures = (str(row.request), f"{row.freed_tokens:,}")
             request, freed = (Text(figure, justify="right") for figure in figures)
             table.add_row(request, row.level, freed, Text(row.why), key=str(at))
-        if not removals and self.shown is not None:
-            window = self.shown.window.context
+        if not removals:
+            window = shown.window.context
             smaller = min(200_000, window // 2)
             hint = f"In a window of {window:,} tokens no level had to act.\n\nCLAUDE_CODE_AUTO_COMPACT_WINDOW={smaller} ullage tui … tries a smaller one."
             self.query_one("#removed", Static).update(hint)
@@ -299,10 +298,11 @@ class SessionScreen(Screen[None]):
     def _preview(self, percent: int) -> None:
         if self.shown is None:
             return
-        shown, target = self.shown, self._target(percent)
+        target = self._target(percent)
         self.query_one("#preview", Static).update(f"trying {target:,} tokens …")
-        self.run_worker(lambda: self._try(shown, target), thread=True, exclusive=True, group="try")
+        self._try(self.shown, target)
 
+    @work(thread=True, exclusive=True, group="try")
     def _try(self, shown: ShownSession, target: int) -> None:
         from ullage.sessions import compact_session
 
@@ -419,8 +419,9 @@ class SessionsScreen(Screen[None]):
         self.rows: list[ListedSession] = []
         self.sorting: Sorting = "age"
         self.reading = True
-        self.run_worker(self._read, thread=True)
+        self._read()
 
+    @work(thread=True)
     def _read(self) -> None:
         from ullage.sessions.find import listed  # not for one session's first look
 
