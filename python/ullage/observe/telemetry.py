@@ -159,8 +159,9 @@ class Telemetry:
 
 def _named(fields: Mapping[str, str | int | None]) -> dict[str, str | int]:
     """Attributes of a compaction's span; without those that are unknown."""
-    known = {name: value for name, value in fields.items() if value is not None}
-    return {f"ullage.compaction.{name}": value for name, value in known.items()}
+    return {
+        f"ullage.compaction.{name}": value for name, value in fields.items() if value is not None
+    }
 
 
 def otel_module(name: str) -> Any:
