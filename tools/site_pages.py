@@ -171,7 +171,8 @@ def cli_page() -> str:
     ]
     parts += ["Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in ENDS) + ".", ""]
     for name, app in command_apps():
-        parts += [f"## ullage {name}", "", str(app.help).strip(), ""]
+        about = str(app.help).partition("Args:")[0]  # what options are is in their table
+        parts += [f"## ullage {name}", "", about.strip(), ""]
         if app.default_command is not None:
             parts += options(app)
         if name in EXAMPLES:
@@ -184,7 +185,7 @@ def options(app: Any) -> Iterator[str]:
     """A table of the arguments of a command."""
     yield "| option | |"
     yield "| --- | --- |"
-    for argument in app.assemble_argument_collection():
+    for argument in app.assemble_argument_collection(parse_docstring=True):
         if argument.parameter.show is not False:
             names = ", ".join(f"`{name}`" for name in argument.names)
             yield f"| {names} | {cell(argument.parameter.help or '')} |"

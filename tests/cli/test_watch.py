@@ -51,9 +51,9 @@ def test_it_follows_a_file_that_grows(machine):
 def test_on_a_terminal_no_line_is_longer_than_it_and_what_is_cut_says_so(machine, columns):
     from rich.console import Console, Group
 
-    from ullage.cli.search import _drawn, _state
+    from ullage.cli.search import _changes, _drawn
 
-    row, said = _state(machine.files["claude-code"])
+    row, said = next(_changes(machine.files["claude-code"], interval=1))
     console = Console(width=columns, force_terminal=True, record=True, file=io.StringIO())
     console.print(Group(_drawn(row, [*said, ("user", "words " * 60)])))
     lines = console.export_text().splitlines()

@@ -16,6 +16,7 @@ from tests.kit.transcripts import session_file
 from tests.machine_kit import Machine, claude_lines
 from ullage.exceptions import MissingExtra
 from ullage.sessions import compact_session, open_session
+from ullage.sessions.find import inspect_opened
 from ullage.testing import scenario
 from ullage.transcript import Transcript, TranscriptLog
 from ullage.tui import run_tui
@@ -64,7 +65,7 @@ def shown(app, name):
 
 
 def test_what_the_next_request_holds_is_what_inspect_says(path):
-    holds = ShownSession(path).holds()
+    holds = inspect_opened(open_session(path)).inspection
 
     async def steps(pilot):
         text = shown(pilot.app, "#holds")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from csv import DictWriter
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -32,7 +32,7 @@ from ullage.batch import (
 )
 from ullage.batch.places import check_place, is_remote
 from ullage.batch.run import arrow_schema
-from ullage.cli.output import Json, Output, PolicyOption, counted, share, tokens
+from ullage.cli.output import Json, Output, PolicyOption, counted, share
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
 from ullage.recall.store import write_whole
@@ -41,56 +41,44 @@ MANIFEST = "ullage-batch.jsonl.manifest"
 """In the output folder of `compact`; not a suffix of transcripts, so that a later batch over the folder skips it."""
 
 
-class _Options(TypedDict):
-    name: str
-    workers: int
-    manifest: Manifest
-    retry_failed: bool
-
-
 def batch_command(
-    action: Annotated[BatchAction, Parameter(help="what to do with each file")],
+    action: BatchAction,
     /,
-    *paths: Annotated[
-        str,
-        Parameter(
-            help="folders, searched to any depth, files, or addresses: 's3://bucket/**/*.jsonl'"
-        ),
-    ],
-    output: Annotated[
-        str | None,
-        Parameter(
-            alias=("-o", "--out"),
-            help="compact: the folder or address to write to; without it, a dry run",
-        ),
-    ] = None,
-    manifest: Annotated[
-        Path | None,
-        Parameter(
-            help="where finished files are recorded, so that the next run skips them; default: "
-            f"{MANIFEST} in the output folder, none for inspect"
-        ),
-    ] = None,
-    workers: Annotated[int, Parameter(alias="-w", help="threads")] = 2,
-    engine: Annotated[
-        EngineName, Parameter(help="where it runs; daft and ray need their extra")
-    ] = "threads",
-    table: Annotated[
-        str | None, Parameter(help="a Parquet file or address, with a row per file")
-    ] = None,
-    csv: Annotated[Path | None, Parameter(help="a CSV file, with a row per file")] = None,
-    provider: Annotated[str, Parameter(help="validate: whose rules apply")] = "anthropic",
-    pattern: Annotated[str, Parameter(help="only files that match, such as '*.jsonl'")] = "",
-    keep: Annotated[
-        int | None, Parameter(help="compact: tokens of the newest messages to keep")
-    ] = None,
-    model: Annotated[str | None, Parameter(help="default: the one in each file")] = None,
+    *paths: str,
+    output: Annotated[str | None, Parameter(alias=("-o", "--out"))] = None,
+    manifest: Path | None = None,
+    workers: Annotated[int, Parameter(alias="-w")] = 2,
+    engine: EngineName = "threads",
+    table: str | None = None,
+    csv: Path | None = None,
+    provider: str = "anthropic",
+    pattern: str = "",
+    keep: int | None = None,
+    model: str | None = None,
     policy: PolicyOption = None,
-    force: Annotated[bool, Parameter(help="replace existing output files")] = False,
-    retry: Annotated[bool, Parameter(help="retry files that failed")] = False,
+    force: bool = False,
+    retry: bool = False,
     json: Json = False,
 ) -> int:
-    """Inspect, compact, validate, count or replay many transcripts. Exit code 1: some files failed."""
+    """Inspect, compact, validate, count or replay many transcripts. Exit code 1: some files failed.
+
+    Args:
+        action: what to do with each file
+        paths: folders, searched to any depth, files, or addresses: 's3://bucket/**/*.jsonl'
+        output: compact: the folder or address to write to; without it, a dry run
+        manifest: where finished files are recorded, so that the next run skips them; default: ullage-batch.jsonl.manifest
+            in the output folder, none for inspect
+        workers: threads
+        engine: where it runs; daft and ray need their extra
+        table: a Parquet file or address, with a row per file
+        csv: a CSV file, with a row per file
+        provider: validate: whose rules apply
+        pattern: only files that match, such as '*.jsonl'
+        keep: compact: tokens of the newest messages to keep
+        model: default: the one in each file
+        force: replace existing output files
+        retry: retry files that failed
+    """
     if not paths:
         raise InvalidPolicy("paths", "nothing", "must name a folder or a file")
     out = Output(as_json=json)
@@ -120,15 +108,17 @@ def batch_command(
     name = _name(action, chosen, keep=keep, model=model, output=output)
     if action == "validate":
         name += f" provider={provider}"
-    options: _Options = {"name": name, "workers": workers, "manifest": book, "retry_failed": retry}
+    options: dict[str, Any] = {"workers": workers, "manifest": book, "retry_failed": retry}
     if engine == "threads" and not any(map(is_remote, [*paths, output or ""])):
         files = find_transcripts(paths, pattern=pattern)
         files = [file for file in files if file.path != book.path]
-        count, running = len(files), run_batch(task.report, files, records=True, **options)
+        count = len(files)
+        running = run_batch(task.report, files, name=name, records=True, **options)
     else:
         places = find_places(paths, pattern=pattern)
         places = [place for place in places if place.path != str(book.path)]
-        count, running = len(places), run_places(task, places, engine=engine, **options)
+        count = len(places)
+        running = run_places(task, places, name=name, engine=engine, **options)
     results: list[Done] = []
     try:
         title = f"{action} {counted(count, 'file')}"
@@ -215,8 +205,8 @@ _SUMS = (
 Columns = dict[str, Callable[[Mapping[str, Any]], str]]
 
 _COUNTED: Columns = {
-    "messages": lambda report: tokens(report["messages"]),
-    "tokens": lambda report: tokens(report["tokens"]),
+    "messages": lambda report: f"{report['messages']:,}",
+    "tokens": lambda report: f"{report['tokens']:,}",
 }
 _COLUMNS: dict[str, Columns] = {
     "inspect": {
@@ -225,8 +215,8 @@ _COLUMNS: dict[str, Columns] = {
     },
     "compact": {
         "outcome": lambda report: report["outcome"].replace("_", " "),
-        "before": lambda report: tokens(report["tokens_before"]),
-        "after": lambda report: tokens(report["tokens_after"]),
+        "before": lambda report: f"{report['tokens_before']:,}",
+        "after": lambda report: f"{report['tokens_after']:,}",
     },
     "count": _COUNTED,
     "validate": {
@@ -234,10 +224,10 @@ _COLUMNS: dict[str, Columns] = {
         "broken rules": lambda report: ", ".join(report["rules"]),
     },
     "replay": {
-        "requests": lambda report: tokens(report["requests"]),
-        "over window": lambda report: tokens(report["over_window"]),
-        "largest": lambda report: tokens(report["tokens_after"]),
-        "unmanaged": lambda report: tokens(report["tokens_before"]),
+        "requests": lambda report: f"{report['requests']:,}",
+        "over window": lambda report: f"{report['over_window']:,}",
+        "largest": lambda report: f"{report['tokens_after']:,}",
+        "unmanaged": lambda report: f"{report['tokens_before']:,}",
     },
 }
 """Between the format and the file."""
@@ -277,12 +267,12 @@ def _show(out: Output, results: list[Done], columns: Columns) -> None:
     if "tokens_before" in totals and "requests" not in totals:
         before, after = totals["tokens_before"], totals["tokens_after"]
         freed = share(before - after, before)
-        parts.append(f"{tokens(before)} → {tokens(after)} tokens ({freed} freed)")
+        parts.append(f"{before:,} → {after:,} tokens ({freed} freed)")
     elif "tokens" in totals:
-        parts.append(f"{tokens(totals['tokens'])} tokens in {tokens(totals['messages'])} messages")
+        parts.append(f"{totals['tokens']:,} tokens in {totals['messages']:,} messages")
     if "requests" in totals:
-        over = tokens(totals["over_window"])
-        parts.append(f"{tokens(totals['requests'])} requests, {over} over the window")
+        over = f"{totals['over_window']:,}"
+        parts.append(f"{totals['requests']:,} requests, {over} over the window")
         parts.append(f"${totals['prompt_nanousd'] / 1e9:,.2f} for prompts")
     if parts:
         out.line("total: " + "; ".join(parts))

@@ -31,7 +31,6 @@ from ullage.cli.output import (
     read_window,
     send,
     share,
-    tokens,
 )
 from ullage.cli.resume import preview_rows
 from ullage.compaction.job import warning_text
@@ -39,7 +38,7 @@ from ullage.compaction.summary_call import load_template
 from ullage.counting.models import ModelTable
 from ullage.counting.window import window_for
 from ullage.exceptions import InvalidPolicy
-from ullage.facts.words import is_standing
+from ullage.facts.words import is_standing, text_of
 from ullage.observe.hooks import Redactor
 from ullage.policy import Policy
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
@@ -47,10 +46,8 @@ from ullage.sessions.save import FreshSession, new_session as fresh_session
 from ullage.summarizers import summarizer_of
 from ullage.transcript import resume
 
-# `ullage compact --diff`: what left the context and what was added, a line per block.
-
-
 DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
+NAMES = {"claude_code": "Claude Code", "codex": "Codex", "pi": "pi"}
 
 
 def context_diff(
@@ -64,105 +61,60 @@ def context_diff(
     return list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=1))
 
 
-def show_diff(out: Output, lines: Sequence[str]) -> None:
-    """Print a diff in its usual colours; nothing for an empty one."""
-    if lines:
-        out.heading("What changes in the context")
-    # On a terminal one row per block; in a pipe the whole line.
-    for line in lines:
-        out.line(line, style=DIFF_STYLES.get(line[:1], ""), cut=True)
-
-
-NAMES = {"claude_code": "Claude Code", "codex": "Codex", "pi": "pi"}
-
-
 def compact_command(
     file: SessionArgument,
     *,
-    output: Annotated[
-        Path | None,
-        Parameter(
-            alias="-o",
-            help="where to write, -: standard output; default: NAME.compacted.jsonl next to it",
-        ),
-    ] = None,
-    in_place: Annotated[
-        bool, Parameter(help="append to the file itself (Claude Code, Codex, pi)")
-    ] = False,
-    new_session: Annotated[
-        bool,
-        Parameter(
-            help="write a new session with its own id next to the old one, and print the command that resumes it"
-        ),
-    ] = False,
-    format: Annotated[
-        Literal["own", "claude-code"] | None,
-        Parameter(
-            help="format of the output: the input's own (Codex and pi can then continue from it), or Claude Code's; "
-            "default: the input's own where it can express a compaction"
-        ),
-    ] = None,
+    output: Annotated[Path | None, Parameter(alias="-o")] = None,
+    in_place: bool = False,
+    new_session: bool = False,
+    format: Literal["own", "claude-code"] | None = None,
     force: Force = False,
-    instructions: Annotated[
-        str, Parameter(alias="-i", help="what the summary should focus on")
-    ] = "",
-    keep: Annotated[
-        int | None, Parameter(help="tokens of the newest messages that stay verbatim")
-    ] = None,
-    target: Annotated[
-        str | None,
-        Parameter(
-            alias="-t",
-            help="maximum tokens of messages in the new context (20000, 20k), without system prompt and tools, or a share "
-            "of their current size (10%); if what must stay is larger, nothing is changed and the exit code is 2",
-        ),
-    ] = None,
-    start: Annotated[
-        str | None,
-        Parameter(
-            name="--from", help="uuid of an entry: summarise only this entry and what follows"
-        ),
-    ] = None,
-    up_to: Annotated[
-        str | None, Parameter(help="uuid of an entry: summarise only what comes before it")
-    ] = None,
+    instructions: Annotated[str, Parameter(alias="-i")] = "",
+    keep: int | None = None,
+    target: Annotated[str | None, Parameter(alias="-t")] = None,
+    start: Annotated[str | None, Parameter(name="--from")] = None,
+    up_to: str | None = None,
     model: WindowModel = None,
     window: WindowOption = None,
-    summarizer: Annotated[
-        str,
-        Parameter(
-            alias="-s",
-            help="what writes the summary: extractive (no model), anthropic:MODEL, openai:MODEL, "
-            "openai-responses:MODEL or any:PROVIDER:MODEL; the key comes from the environment",
-        ),
-    ] = "extractive",
+    summarizer: Annotated[str, Parameter(alias="-s")] = "extractive",
     base_url: BaseUrl = "",
-    template: Annotated[
-        Path | None, Parameter(help="a file whose text replaces the summarizer's prompt")
-    ] = None,
-    session_memory: Annotated[
-        bool, Parameter(help="use session notes when they suffice (no model call)")
-    ] = False,
-    memory_folder: Annotated[
-        Path | None, Parameter(help="folder that holds them; default: see `ullage session-memory`")
-    ] = None,
-    redact: Annotated[
-        bool, Parameter(help="remove keys, tokens and passwords from what is summarised")
-    ] = False,
+    template: Path | None = None,
+    session_memory: bool = False,
+    memory_folder: Path | None = None,
+    redact: bool = False,
     conversation: WhichConversation = 0,
     policy: PolicyOption = None,
     prices: PricesOption = None,
-    record: Annotated[
-        bool, Parameter(help="also write NAME.record.jsonl next to the output, for `ullage-check`")
-    ] = False,
+    record: bool = False,
     dry_run: DryRun = False,
-    summary: Annotated[bool, Parameter(help="print the summary too")] = False,
-    diff: Annotated[
-        bool, Parameter(help="also show what left the context and what was added")
-    ] = False,
+    summary: bool = False,
+    diff: bool = False,
     json: Json = False,
 ) -> int:
-    """Compact a transcript into one that can be resumed. Exit code 1: nothing to gain; 2: error."""
+    """Compact a transcript into one that can be resumed. Exit code 1: nothing to gain; 2: error.
+
+    Args:
+        output: where to write, -: standard output; default: NAME.compacted.jsonl next to it
+        in_place: append to the file itself (Claude Code, Codex, pi)
+        new_session: write a new session with its own id next to the old one, and print the command that resumes it
+        format: format of the output: the input's own (Codex and pi can then continue from it), or Claude Code's; default:
+            the input's own where it can express a compaction
+        instructions: what the summary should focus on
+        keep: tokens of the newest messages that stay verbatim
+        target: maximum tokens of messages in the new context (20000, 20k), without system prompt and tools, or a share of
+            their current size (10%); if what must stay is larger, nothing is changed and the exit code is 2
+        start: uuid of an entry: summarise only this entry and what follows
+        up_to: uuid of an entry: summarise only what comes before it
+        summarizer: what writes the summary: extractive (no model), anthropic:MODEL, openai:MODEL, openai-responses:MODEL or
+            any:PROVIDER:MODEL; the key comes from the environment
+        template: a file whose text replaces the summarizer's prompt
+        session_memory: use session notes when they suffice (no model call)
+        memory_folder: folder that holds them; default: see `ullage session-memory`
+        redact: remove keys, tokens and passwords from what is summarised
+        record: also write NAME.record.jsonl next to the output, for `ullage-check`
+        summary: print the summary too
+        diff: also show what left the context and what was added
+    """
     out = Output(as_json=json)
     writer = summarizer_of(summarizer, base_url=base_url)
     opened = open_session(file, number=conversation)
@@ -264,12 +216,7 @@ def report_of(
     prices: Path | None = None,
     model: str = "",
 ) -> dict[str, Any]:
-    """Everything that `compact` prints, as plain data.
-
-    `opened`: the session before the compaction. `target_tokens`: the requested limit; `None`: no limit was requested. `with_summary`:
-    whether to include the text of the summary. `prices`: a price file in the form of models.toml; `None`: the built-in prices. `model`:
-    whose prices; empty: the session's.
-    """
+    """Everything that `compact` prints, as plain data; `opened` is the session before it. Without a `model` the session's own is priced."""
     result, counts = done.result, done.result.report
     before = len(opened.messages)
     kept_messages = len(resume(result.kept).messages) if result.compacted else before
@@ -303,15 +250,8 @@ def report_of(
         )
     if with_summary:
         written = (message for message in result.summary_messages if not is_standing(message))
-        report["summary"] = [_text(message) for message in written]
+        report["summary"] = [text_of(message) for message in written]
     return report
-
-
-def _text(item: Any) -> str:
-    content = item.get("message", item)["content"]
-    if isinstance(content, str):
-        return content
-    return "\n".join(block.get("text", "") for block in content)
 
 
 def show(out: Output, report: dict[str, Any]) -> None:
@@ -325,11 +265,11 @@ def show(out: Output, report: dict[str, Any]) -> None:
     replaced, verbatim = report["messages_summarized"], report["messages_kept"]
     freed = max(0, before - after)  # the provider may have reported less than the estimate
     for when, size in (("before", before), ("after", after)):
-        held = f"{tokens(size)} tokens in {report[f'messages_{when}']:,} messages"
+        held = f"{size:,} tokens in {report[f'messages_{when}']:,} messages"
         out.line(f"{when:<6}  {bar(size, before):<28}  {held}")
     what = (
-        f"{tokens(freed)} tokens ({share(freed, before)}): {replaced:,} of {replaced + verbatim:,} messages "
-        f"were replaced by a summary of {tokens(report['summary_tokens'])} tokens, {verbatim:,} stay verbatim"
+        f"{freed:,} tokens ({share(freed, before)}): {replaced:,} of {replaced + verbatim:,} messages "
+        f"were replaced by a summary of {report['summary_tokens']:,} tokens, {verbatim:,} stay verbatim"
     )
     out.field("freed", what, width=8)
     if worth := report["worth"]:
@@ -337,12 +277,14 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.field("worth", saving, width=8)
     if report["target_tokens"] is not None:
         overhead = report["overhead_tokens"]
-        line = (
-            f"{tokens(report['target_tokens'])} tokens of messages: {tokens(after - overhead)} used"
-        )
-        more = f"; system prompt and tools take {tokens(overhead)} more" if overhead else ""
+        line = f"{report['target_tokens']:,} tokens of messages: {after - overhead:,} used"
+        more = f"; system prompt and tools take {overhead:,} more" if overhead else ""
         out.field("target", line + more, width=8)
-    show_diff(out, report.get("diff", ()))
+    if report.get("diff"):
+        out.heading("What changes in the context")
+        # On a terminal one row per block; in a pipe the whole line.
+        for line in report["diff"]:
+            out.line(line, style=DIFF_STYLES.get(line[:1], ""), cut=True)
     for text in report.get("summary", ()):
         out.heading("The summary")
         out.text(text)

@@ -6,9 +6,6 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from ullage.cli import compact as compact_cli, inspect as inspect_cli
 from ullage.cli.output import Json, Output
@@ -27,18 +24,18 @@ _WINDOW = WindowSettings(auto_compact_window=200_000)
 
 def demo_command(
     *,
-    seed: Annotated[
-        int, Parameter(help="seed of the generator; equal seeds generate equal sessions")
-    ] = 7,
-    size: Annotated[
-        int, Parameter(help="rough size of the session in tokens (characters / 4)")
-    ] = 90_000,
-    directory: Annotated[
-        Path | None, Parameter(help="where to write; default: a new temporary folder")
-    ] = None,
+    seed: int = 7,
+    size: int = 90_000,
+    directory: Path | None = None,
     json: Json = False,
 ) -> int:
-    """Generate an example session, compact it without a model, show before and after."""
+    """Generate an example session, compact it without a model, show before and after.
+
+    Args:
+        seed: seed of the generator; equal seeds generate equal sessions
+        size: rough size of the session in tokens (characters / 4)
+        directory: where to write; default: a new temporary folder
+    """
     out = Output(as_json=json)
     folder = Path(tempfile.mkdtemp(prefix="ullage-demo-")) if directory is None else directory
     folder.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,6 @@ from ullage.cli.output import (
     file_name,
     read_target,
     read_window,
-    tokens,
 )
 from ullage.counting.calibration import weights_for
 from ullage.exceptions import InvalidPolicy
@@ -31,21 +30,18 @@ if TYPE_CHECKING:
 def edit_command(
     file: SessionArgument,
     *,
-    remove: Annotated[
-        list[str] | None,
-        Parameter(
-            alias="-r",
-            consume_multiple=True,
-            help="names from the list, such as t3 r7, to hide from the model; the file keeps them",
-        ),
-    ] = None,
-    results: Annotated[bool, Parameter(help="list tool results only, the largest first")] = False,
+    remove: Annotated[list[str] | None, Parameter(alias="-r", consume_multiple=True)] = None,
+    results: bool = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> int:
     """List the turns and tool results in the context with their sizes; with --remove, remove some of them.
 
     This only appends to the file, and `ullage undo` reverts it.
+
+    Args:
+        remove: names from the list, such as t3 r7, to hide from the model; the file keeps them
+        results: list tool results only, the largest first
     """
     out = Output(as_json=json)
     opened = open_session(file)
@@ -63,7 +59,7 @@ def edit_command(
     for part in shown:
         name = part.name if part.kind == "turn" else f"  {part.name}"
         title = f"{part.title} (cleared)" if part.cleared else part.title
-        rows.append((name, tokens(part.tokens), title))
+        rows.append((name, f"{part.tokens:,}", title))
     out.table(("name", "tokens", ""), rows, right=(1,))
     return 0
 
@@ -85,7 +81,7 @@ def _remove(out: Output, opened: Session, names: list[str], *, write: bool) -> i
     if out.as_json:
         out.json(report)
         return 0
-    size = f", {tokens(before)} → {tokens(after)} tokens" + ("" if write else " (dry run)")
+    size = f", {before:,} → {after:,} tokens" + ("" if write else " (dry run)")
     out.line(f"{', '.join(names)}: {len(opened.messages):,} → {len(now.messages):,} messages{size}")
     return 0
 
@@ -131,8 +127,8 @@ def undo_command(
     # The file gives it the time of the message before it.
     after = f", after the message of {done.when[:16].replace('T', ' ')}" if done.when else ""
     out.line(f"undone  the newest change{after}")
-    after = "" if dry_run else f", {tokens(done.tokens_after)} tokens"
-    out.line(f"before  {done.messages_before:,} messages, {tokens(done.tokens_before)} tokens")
+    after = "" if dry_run else f", {done.tokens_after:,} tokens"
+    out.line(f"before  {done.messages_before:,} messages, {done.tokens_before:,} tokens")
     out.line(f"now     {done.messages_after:,} messages{after}")
     out.notes([f"the provider would refuse this context: {detail}" for detail in left])
     more = "nothing is left to undo"
@@ -148,29 +144,24 @@ Tool: TypeAlias = Literal["claude-code", "codex", "pi", "opencode"]
 def handoff_command(
     file: SessionArgument,
     *,
-    to: Annotated[Tool | None, Parameter(help="the tool that continues")] = None,
-    model: Annotated[
-        str, Parameter(help="the model that continues there; its window applies")
-    ] = "",
-    window: Annotated[
-        str | None,
-        Parameter(
-            help="tokens of that model's window (200000, 200k); default: the model's, or the tool's usual one"
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        Parameter(
-            alias="-t", help="maximum tokens of messages in the new context (20000, 20k, 10%)"
-        ),
-    ] = None,
-    cwd: Annotated[str, Parameter(help="folder of the new session; default: the old one's")] = "",
+    to: Tool | None = None,
+    model: str = "",
+    window: str | None = None,
+    target: Annotated[str | None, Parameter(alias="-t")] = None,
+    cwd: str = "",
     dry_run: DryRun = False,
     json: Json = False,
 ) -> int:
     """Write a session in another tool's format, compacted if it does not fit that tool's window, and print how to continue.
 
     The old session is not changed. Calls keep their ids, and user messages are copied verbatim.
+
+    Args:
+        to: the tool that continues
+        model: the model that continues there; its window applies
+        window: tokens of that model's window (200000, 200k); default: the model's, or the tool's usual one
+        target: maximum tokens of messages in the new context (20000, 20k, 10%)
+        cwd: folder of the new session; default: the old one's
     """
     from ullage.sessions.handoff import handoff  # `edit` and `undo` do not need it
 
@@ -200,9 +191,9 @@ def handoff_command(
 
 def _show_handoff(out: Output, session: str, done: HandedOver, *, written: bool) -> None:
     out.file_heading(session, f" as a session of {done.tool}")
-    size = f"all {tokens(done.tokens_before)} tokens"
+    size = f"all {done.tokens_before:,} tokens"
     if done.compacted:
-        size = f"{tokens(done.tokens_after)} of {tokens(done.tokens_before)} tokens, compacted"
+        size = f"{done.tokens_after:,} of {done.tokens_before:,} tokens, compacted"
     out.line(f"holds   {size}, {counted(done.messages, 'message')}")
     if written:
         out.field("written", home_relative(str(done.path)), width=8)

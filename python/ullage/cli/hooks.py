@@ -35,9 +35,7 @@ from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions.find import state_folder
 
-claude_app = App(
-    name="claude", help="Install, remove and check Ullage's hooks and status line in Claude Code."
-)
+claude_app = App(name="claude")
 
 ClaudeScope = Annotated[
     Scope,
@@ -54,20 +52,19 @@ DryRun = Annotated[bool, Parameter(name=["--dry-run", "-n"], help="show the chan
 def claude_install(
     *,
     scope: ClaudeScope = "user",
-    mcp: Annotated[bool, Parameter(help="add the MCP server too (`ullage mcp`)")] = False,
-    statusline: Annotated[
-        bool, Parameter(negative="--no-statusline", help="set the status line, unless there is one")
-    ] = True,
-    idle: Annotated[
-        bool,
-        Parameter(
-            help="compact a session that you left, in its file, once the provider's cache has expired"
-        ),
-    ] = False,
+    mcp: bool = False,
+    statusline: Annotated[bool, Parameter(negative="--no-statusline")] = True,
+    idle: bool = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Show the change to Claude Code's settings, ask, and write it. Exit code 1: nothing was written."""
+    """Show the change to Claude Code's settings, ask, and write it. Exit code 1: nothing was written.
+
+    Args:
+        mcp: add the MCP server too (`ullage mcp`)
+        statusline: set the status line, unless there is one
+        idle: compact a session that you left, in its file, once the provider's cache has expired
+    """
     changes = install_changes(scope, Path.cwd(), mcp=mcp, statusline=statusline, idle=idle)
     return carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
 
@@ -83,11 +80,13 @@ def claude_uninstall(
 
 @claude_app.command(name="plugin")
 def claude_plugin(
-    folder: Annotated[
-        Path | None, Parameter(help="where to write; default: claude-plugin in Ullage's own folder")
-    ] = None,
+    folder: Path | None = None,
 ) -> int:
-    """Write a plugin folder instead, and print how to start Claude Code with it."""
+    """Write a plugin folder instead, and print how to start Claude Code with it.
+
+    Args:
+        folder: where to write; default: claude-plugin in Ullage's own folder
+    """
     out = Output()
     written = write_plugin((folder or state_folder() / "claude-plugin").absolute())
     out.line(f"claude --plugin-dir {shlex.quote(str(written))}")
@@ -115,10 +114,7 @@ def print_checks(results: Sequence[Check], *, as_json: bool) -> int:
 
 
 def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: str) -> int:
-    """Show changes, ask, and write them; exit code 1 if nothing was written.
-
-    `done`: what to print if there is nothing to change.
-    """
+    """Show changes, ask, and write them; exit code 1 if nothing was written. `done` is printed if there is nothing to change."""
     out = Output()
     due = [change for change in changes if change.changed]
     for change in due:
@@ -151,10 +147,7 @@ def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: 
     return 0
 
 
-hooks_app = App(
-    name="hooks",
-    help="Install, remove or check Ullage's hooks in Codex and its plugin in OpenCode.",
-)
+hooks_app = App(name="hooks")
 
 HooksScope = Annotated[
     Literal["user", "project"], Parameter(name="--scope", help="all projects, or this one")
@@ -163,13 +156,17 @@ HooksScope = Annotated[
 
 @hooks_app.command(name="install")
 def hooks_install(
-    client: Annotated[OtherClient, Parameter(help="for Claude Code see `ullage claude`")],
+    client: OtherClient,
     *,
     scope: HooksScope = "user",
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Show the change to the client's folder, ask, and write it. Exit code 1: nothing was written."""
+    """Show the change to the client's folder, ask, and write it. Exit code 1: nothing was written.
+
+    Args:
+        client: for Claude Code see `ullage claude`
+    """
     changes = other_install(client, scope, Path.cwd())
     code = carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
     if client == "codex" and not code and not all(check.ok for check in codex_checks(Path.cwd())):
@@ -179,13 +176,17 @@ def hooks_install(
 
 @hooks_app.command(name="uninstall")
 def hooks_uninstall(
-    client: Annotated[OtherClient, Parameter(help="codex or opencode")],
+    client: OtherClient,
     *,
     scope: HooksScope = "user",
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Remove it again, and nothing else. Exit code 1: nothing was written."""
+    """Remove it again, and nothing else. Exit code 1: nothing was written.
+
+    Args:
+        client: codex or opencode
+    """
     changes = other_uninstall(client, scope, Path.cwd())
     return carry_out(changes, yes=yes, dry_run=dry_run, done="not installed here")
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from ullage.cli.output import (
     Json,
@@ -21,7 +19,6 @@ from ullage.cli.output import (
     file_name,
     read_window,
     share,
-    tokens,
 )
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
@@ -42,10 +39,14 @@ def inspect_command(
     prices: PricesOption = None,
     conversation: WhichConversation = 0,
     policy: PolicyOption = None,
-    all: Annotated[bool, Parameter(help="show every tool and file, not only the largest")] = False,
+    all: bool = False,
     json: Json = False,
 ) -> int:
-    """Show what fills the window, and how much each level would free."""
+    """Show what fills the window, and how much each level would free.
+
+    Args:
+        all: show every tool and file, not only the largest
+    """
     out = Output(as_json=json)
     settings, table = read_window(window), ModelTable.load(*filter(None, [prices]))
     with out.progress("reading", 1) as step:
@@ -67,11 +68,7 @@ def report_of(
     settings: WindowSettings | None = None,
     table: ModelTable | None = None,
 ) -> dict[str, Any]:
-    """Everything that `inspect` prints, as plain data.
-
-    `own_window`: whether to use its client's window instead of the model's. `settings`: window settings; `None`: those of the
-    environment. `table`: windows and prices; `None`: the built-in table.
-    """
+    """Everything that `inspect` prints, as plain data; `own_window`: by the window of the session's client, instead of the model's."""
     table = table or ModelTable.builtin()
     row = table.lookup(session.model)
     if own_window and session.window_tokens:
@@ -135,7 +132,7 @@ def show(out: Output, report: Mapping[str, Any], *, top: int | None = _TOP) -> N
     if tools:
         out.heading("Tools")
         rows = [
-            (tool["name"], f"{tool['calls']:,}", f"{tool['errors']:,}", tokens(tool["tokens"]))
+            (tool["name"], f"{tool['calls']:,}", f"{tool['errors']:,}", f"{tool['tokens']:,}")
             for tool in tools[:top]
         ]
         out.table(("tool", "calls", "errors", "tokens"), rows, right=(1, 2, 3))
@@ -143,13 +140,13 @@ def show(out: Output, report: Mapping[str, Any], *, top: int | None = _TOP) -> N
     if files:
         out.heading("Files")
         named = [
-            (tokens(file["tokens"]), f"{file['calls']:,}", file["path"]) for file in files[:top]
+            (f"{file['tokens']:,}", f"{file['calls']:,}", file["path"]) for file in files[:top]
         ]
         out.table(("tokens", "calls", "path"), named, right=(0, 1), cut=(2,), paths=(2,))
         _more(out, files, top)
     out.heading("What each level would free now")
     levels = (
-        (level["level"], tokens(level["tokens"]), f"{level['places']:,}", level["how"])
+        (level["level"], f"{level['tokens']:,}", f"{level['places']:,}", level["how"])
         for level in report["freeable"]
     )
     out.table(("level", "saved", "blocks", "action"), levels, right=(1, 2))
@@ -164,7 +161,7 @@ def _show_window(out: Output, report: Mapping[str, Any]) -> None:
     out.file_heading(str(report["file"]), f"  ({written})")
     out.field("model", report["model"] or "unknown: 200,000 tokens assumed", width=_NAMES)
     how = "reported by the provider, then estimated" if window["from_usage"] else "estimated"
-    filled = f"{bar(used, size):<28}  {tokens(used)} of {tokens(size)} tokens ({share(used, size)}), {how}"
+    filled = f"{bar(used, size):<28}  {used:,} of {size:,} tokens ({share(used, size)}), {how}"
     out.field("window", filled, width=_NAMES)
     state, style = _state(window)
     out.field("state", state, width=_NAMES, style=style)
@@ -173,7 +170,7 @@ def _show_window(out: Output, report: Mapping[str, Any]) -> None:
         out.field("prompt", prices, width=_NAMES)
     held = (
         f"{counts['messages']:,} messages, {counts['user_inputs']:,} user inputs, {counts['rounds']:,} rounds "
-        f"(largest {tokens(counts['largest_round_tokens'])} tokens), {counts['unanswered_calls']:,} unanswered calls"
+        f"(largest {counts['largest_round_tokens']:,} tokens), {counts['unanswered_calls']:,} unanswered calls"
     )
     out.field("holds", held, width=_NAMES)
 
@@ -195,7 +192,7 @@ def _show_categories(out: Output, report: Mapping[str, Any]) -> None:
     whole = sum(categories.values())
     out.heading("What the window holds")
     rows = (
-        (name, tokens(count), share(count, whole), bar(count, whole))
+        (name, f"{count:,}", share(count, whole), bar(count, whole))
         for name, count in sorted(categories.items(), key=lambda row: -row[1])
     )
     out.table(("category", "tokens", "share", ""), rows, right=(1, 2))
@@ -218,6 +215,6 @@ def _show_boundaries(out: Output, boundaries: list[dict[str, Any]]) -> None:
         when = str(boundary["timestamp"] or "")[:16].replace("T", " ")
         counts = (boundary["tokens_before"], boundary["tokens_after"])
         # 0: an edit, which counts nothing.
-        sizes = (tokens(count) if isinstance(count, int) and count else "–" for count in counts)
+        sizes = (f"{count:,}" if isinstance(count, int) and count else "–" for count in counts)
         rows.append((when, str(boundary["trigger"] or ""), *sizes))
     out.table(("when", "trigger", "before", "after"), rows, right=(2, 3))

@@ -16,7 +16,6 @@ from ullage.cli.output import (
     WhichConversation,
     counted,
     share,
-    tokens,
 )
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
@@ -26,9 +25,7 @@ from ullage.policy import Policy, SessionMemoryPolicy
 from ullage.sessions import Session, open_session
 from ullage.summarizers import summarizer_of
 
-memory_app = App(
-    name="memory", help="List, search, add and check the notes that outlive a session."
-)
+memory_app = App(name="memory")
 
 Folder = Annotated[
     Path, Parameter(name="--folder", help="the memory folder", env_var="ULLAGE_MEMORY")
@@ -58,12 +55,16 @@ def list_command(*, folder: Folder = DEFAULT, json: Json = False) -> int:
 
 @memory_app.command(name="show")
 def show_command(
-    note: Annotated[str, Parameter(help="a note's file, as in `list`")],
+    note: str,
     *,
     folder: Folder = DEFAULT,
     json: Json = False,
 ) -> int:
-    """Print one note."""
+    """Print one note.
+
+    Args:
+        note: a note's file, as in `list`
+    """
     out = Output(as_json=json)
     shown = MemoryFolder(folder).read(note)
     if json:
@@ -76,13 +77,18 @@ def show_command(
 
 @memory_app.command(name="search")
 def search_command(
-    question: Annotated[str, Parameter(help="a question, or keywords")],
+    question: str,
     *,
     folder: Folder = DEFAULT,
-    most: Annotated[int, Parameter(help="maximum number of notes")] = 5,
+    most: int = 5,
     json: Json = False,
 ) -> int:
-    """Find notes by keywords, as recall does without a model. Exit code 1: none matches."""
+    """Find notes by keywords, as recall does without a model. Exit code 1: none matches.
+
+    Args:
+        question: a question, or keywords
+        most: maximum number of notes
+    """
     out = Output(as_json=json)
     recalled = NoteRecall(MemoryFolder(folder)).find(question, most=most)
     if json:
@@ -98,18 +104,24 @@ def search_command(
 
 @memory_app.command(name="add")
 def add_command(
-    name: Annotated[str, Parameter(help="title, one line")],
-    body: Annotated[str, Parameter(help="the note's text, Markdown")],
+    name: str,
+    body: str,
     *,
-    description: Annotated[str, Parameter(help="when it matters, one line")] = "",
-    type: Annotated[
-        Literal["user", "feedback", "project", "reference"], Parameter(help="what it is about")
-    ] = "project",
-    team: Annotated[bool, Parameter(help="for everyone who shares the folder")] = False,
+    description: str = "",
+    type: Literal["user", "feedback", "project", "reference"] = "project",
+    team: bool = False,
     folder: Folder = DEFAULT,
     json: Json = False,
 ) -> int:
-    """Write a new note and its index line."""
+    """Write a new note and its index line.
+
+    Args:
+        name: title, one line
+        body: the note's text, Markdown
+        description: when it matters, one line
+        type: what it is about
+        team: for everyone who shares the folder
+    """
     out = Output(as_json=json)
     note = MemoryFolder(folder).add(name, description, type, body, team=team)
     if json:
@@ -158,11 +170,7 @@ def memory_of(
     policy: SessionMemoryPolicy | None = None,
     summarizer: Any = None,
 ) -> SessionMemory:
-    """The notes of a transcript, in Claude Code's place or in a folder.
-
-    `folder`: folder of `summary.md`; `None`: next to the transcript. `policy`: limits; `None`: the defaults. `summarizer`: writes the
-    notes; `None`: code does, without a model.
-    """
+    """The notes of a transcript, in a folder or, without one, next to the transcript; without a `summarizer` code writes them."""
     options: dict[str, Any] = {
         "policy": policy,
         "summarizer": summarizer,
@@ -196,15 +204,17 @@ def update_command(
     file: SessionArgument,
     *,
     folder: NotesPlaceOption = None,
-    summarizer: Annotated[
-        str, Parameter(alias="-s", help="what writes the notes; extractive: code, without a model")
-    ] = "extractive",
+    summarizer: Annotated[str, Parameter(alias="-s")] = "extractive",
     base_url: BaseUrl = "",
     conversation: WhichConversation = 0,
     policy: PolicyOption = None,
     json: Json = False,
 ) -> int:
-    """Update the notes of a session. Exit code 1: the update failed."""
+    """Update the notes of a session. Exit code 1: the update failed.
+
+    Args:
+        summarizer: what writes the notes; extractive: code, without a model
+    """
     out = Output(as_json=json)
     opened = open_session(file, number=conversation)
     writer = summarizer_of(summarizer, base_url=base_url)
@@ -217,7 +227,7 @@ def update_command(
     return 0 if report.absorbed_all or report.reason == "nothing new" else 1
 
 
-session_memory_app = App(name="session-memory", help="Show or update the notes of a session.")
+session_memory_app = App(name="session-memory")
 session_memory_app.command(show_notes_command, name="show")
 session_memory_app.command(update_command, name="update")
 
@@ -248,7 +258,7 @@ def _show(out: Output, state: NotesState, policy: SessionMemoryPolicy) -> None:
         return
     out.text(state.text)
     rows = (
-        (title, tokens(size), share(size, policy.section_max_tokens), f"{lines:,}")
+        (title, f"{size:,}", share(size, policy.section_max_tokens), f"{lines:,}")
         for title, size, lines in state.sections
     )
     out.table(("section", "tokens", "of its limit", "copied lines"), rows, right=(1, 2, 3))
@@ -257,7 +267,7 @@ def _show(out: Output, state: NotesState, policy: SessionMemoryPolicy) -> None:
         reach = f"they cover {state.absorbed:,} of {state.messages:,} messages"
     elif state.known:
         reach = "the last message that they cover is not in this conversation"
-    out.line(f"{tokens(state.tokens)} tokens of {tokens(policy.total_max_tokens)}; {reach}")
+    out.line(f"{state.tokens:,} tokens of {policy.total_max_tokens:,}; {reach}")
 
 
 def _report(report: UpdateReport) -> dict[str, Any]:

@@ -71,11 +71,6 @@ PROGRESS_AFTER_SECONDS = 1.0
 """Work that ends sooner needs no bar."""
 
 
-def tokens(count: int) -> str:
-    """`1234567` as `1,234,567`."""
-    return f"{count:,}"
-
-
 def share(part: int, whole: int) -> str:
     """A percentage with one digit; an en dash if the whole is 0."""
     return f"{100 * part / whole:.1f} %" if whole else "–"
@@ -132,11 +127,9 @@ def envelope(**content: Any) -> str:
 
 
 class Output:
-    """A command's output: results on standard output, progress and notes on standard error.
+    """A command's output: results on standard output (`as_json`: nothing else), progress and notes on standard error.
 
     Control characters are printed as escapes, on a terminal and in a pipe.
-
-    `as_json`: print reports as JSON, nothing else on standard output.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
@@ -170,10 +163,7 @@ class Output:
         self.console.print(shown, style=style or None)
 
     def field(self, name: str, text: str, *, width: int, style: str = "") -> None:
-        """A name and its text; on a terminal, a long text wraps under itself.
-
-        `text`: one line, whatever its length. `width`: width of the names.
-        """
+        """A name, in `width` cells, and its text in one line; on a terminal, a long text wraps under itself."""
         if self.piped:
             self.line(f"{name:<{width}}{text}")
             return
@@ -197,11 +187,10 @@ class Output:
         cut: Sequence[int] = (),
         paths: Sequence[int] = (),
     ) -> None:
-        """A table without rules.
+        """A table without rules; a column without a heading holds bars.
 
-        `columns`: headings; empty for a column of bars. `right`: columns that hold numbers. `whole`: columns that never wrap, such
-        as names to copy. `cut`: columns cut at the right on a terminal, so that a row is one line; they share what the others
-        leave. `paths`: of these, columns cut at the left.
+        `right`: columns of numbers. `whole`: those that never wrap, such as names to copy. `cut`: those cut at the right on a terminal,
+        so that a row is one line; they share what the others leave. `paths`: of these, those cut at the left.
         """
         numbers, rows = set(right), list(rows)
         if self.piped:
@@ -331,11 +320,7 @@ WhichConversation = Annotated[
 
 
 def with_last(words: list[str]) -> list[str]:
-    """The arguments, with the newest session's file in place of the first `--last`; `resume FILE --last 5` means `--tail 5`.
-
-    Raises:
-        InvalidPolicy: There is no session.
-    """
+    """The arguments, with the newest session's file in place of the first `--last`; `resume FILE --last 5` means `--tail 5`."""
     if LAST not in words:
         return words
     at = words.index(LAST)
@@ -383,11 +368,7 @@ def part_of(
 ) -> tuple[Literal["full", "from", "up_to"], str | None]:
     """The direction, and the uuid of the entry where it starts or ends; `full` and `None` without either option.
 
-    `start`: uuid of an entry, or a prefix of it: summarise that entry and all after it. `None`: not given. `end`: likewise, but
-    summarise everything before it. `None`: not given.
-
-    Raises:
-        InvalidPolicy: Both are given, or no entry or several entries have that uuid.
+    Both options take a uuid or a prefix of one; `InvalidPolicy`: both are given, or no entry or several entries have it.
     """
     if start is not None and end is not None:
         raise InvalidPolicy("--from", start, "cannot be given together with --up-to")
@@ -401,10 +382,8 @@ def part_of(
         reason = f"is a prefix of {len(matches)} uuids"
         if not matches:
             reason = "is not the uuid of an entry in this session"
-        option, hint = (
-            "--up-to" if start is None else "--from",
-            "each line of the file holds its `uuid`",
-        )
+        option = "--up-to" if start is None else "--from"
+        hint = "each line of the file holds its `uuid`"
         raise InvalidPolicy(option, prefix, reason, hint=hint)
     return "up_to" if start is None else "from", prefix if prefix in matches else matches[0]
 
@@ -454,11 +433,7 @@ BaseUrl: TypeAlias = Annotated[
 
 
 def read_window(value: str | None) -> WindowSettings:
-    """The settings of the environment with the window of `--window`; `None` without the option.
-
-    Raises:
-        InvalidPolicy: It is not a number of tokens, or below one.
-    """
+    """The settings of the environment with the window of `--window`; `None` without the option."""
     settings = WindowSettings.from_env()
     if value is None:
         return settings
@@ -478,13 +453,9 @@ def _parsed(value: str) -> tuple[float, str]:
 
 
 def read_target(value: str | None, session: Session, *, model: str | None = None) -> int | None:
-    """The maximum number of tokens for the new context; `None` without a target.
+    """The maximum number of tokens for the new context, from `20000`, `20k`, `1.5m` or `10%`; `None` without a target.
 
-    `value`: such as `20000`, `20k`, `1.5m` or `10%`; a percentage refers to the size before the compaction, as reported. `session`: the
-    session to compact. `model`: model whose tokenizer counts; `None`: the one in the session.
-
-    Raises:
-        InvalidPolicy: It is not such a value, or below one token.
+    A percentage refers to the size before the compaction, as reported, by the tokenizer of `model` (`None`: the session's).
     """
     if value is None:
         return None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +10,7 @@ import orjson
 from cyclopts import Parameter
 
 from ullage import _env
+from ullage._start import table
 from ullage.cli.output import JSON_VERSION, Json, Ladder, Output, counted
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.exceptions import InvalidPolicy
@@ -23,17 +22,17 @@ _TABLE_COLUMNS = 110
 
 def policy_command(
     *,
-    file: Annotated[
-        Path | None,
-        Parameter(name=("--policy", "--file"), help="a TOML file that overrides the preset"),
-    ] = None,
+    file: Annotated[Path | None, Parameter(name=("--policy", "--file"))] = None,
     ladder: Ladder = False,
-    model: Annotated[
-        str | None, Parameter(help="also show the thresholds for this model's window")
-    ] = None,
+    model: str | None = None,
     json: Json = False,
 ) -> int:
-    """Print every setting with its value, unit and reason, and the window settings of the environment."""
+    """Print every setting with its value, unit and reason, and the window settings of the environment.
+
+    Args:
+        file: a TOML file that overrides the preset
+        model: also show the thresholds for this model's window
+    """
     policy = Policy.load(file) if file or not ladder else Policy.ladder()
     settings = WindowSettings.from_env()
     marks = window_for(model, autocompact=policy.auto.enabled, settings=settings) if model else None
@@ -109,38 +108,30 @@ ERROR: Schema = {
 
 
 def schema_command(
-    *words: Annotated[
-        str, Parameter(help="a command, such as `compact` or `memory list`; none: list them")
-    ],
+    *words: str,
 ) -> int:
     """Print the JSON Schema of what a command prints with --json, errors included.
 
     Later releases may add keys; changing the meaning of a key, or removing one, raises `version`.
+
+    Args:
+        words: a command, such as `compact` or `memory list`; none: list them
     """
     if words:
         print(orjson.dumps(command_schema(" ".join(words)), option=orjson.OPT_INDENT_2).decode())
     else:
-        print("\n".join(schema_names()))
+        print("\n".join(_forms()))
     return 0
 
 
 @cache
 def _forms() -> dict[str, Any]:
-    text = files("ullage.cli").joinpath("json_output.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
-
-
-def schema_names() -> tuple[str, ...]:
-    """The commands that have `--json`."""
-    return tuple(_forms())
+    """What the commands that have `--json` print with it."""
+    return table(__file__, "json_output.toml")
 
 
 def command_schema(command: str) -> Schema:
-    """The JSON Schema (2020-12) of what a command prints on standard output with `--json`.
-
-    For `watch` it describes one line.
-
-    `command`: such as `compact` or `memory list`.
+    """The JSON Schema (2020-12) of what a command, such as `memory list`, prints with `--json`; of `watch`, of one line.
 
     Raises:
         InvalidPolicy: The command does not exist, or has no `--json`.

@@ -18,57 +18,38 @@ from ullage.stores import FolderStore
 
 def proxy_command(
     *,
-    upstream: Annotated[
-        str, Parameter(help="base URL of the provider; default: Anthropic's or OpenAI's own")
-    ] = "",
-    host: Annotated[
-        str, Parameter(help="address to listen on; anything but loopback lets other machines in")
-    ] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="port to listen on; 0: a free one")] = 8787,
-    ca_file: Annotated[
-        Path | None, Parameter(help="certificates to verify the upstream with (PEM)")
-    ] = None,
-    compaction: Annotated[
-        Literal["pass", "extractive", "repair"],
-        Parameter(
-            help="who answers when the client compacts: the provider (pass), code without a model (extractive), or the provider completed by code (repair)"
-        ),
-    ] = "extractive",
-    levels: Annotated[
-        bool,
-        Parameter(
-            negative="--no-levels", help="make room in requests; without it they pass unchanged"
-        ),
-    ] = True,
-    policy: Annotated[Path | None, Parameter(help="thresholds of the levels (TOML)")] = None,
-    state: Annotated[
-        Path | None,
-        Parameter(help="folder for state that survives a restart; default: ~/.ullage/proxy"),
-    ] = None,
-    keep_text: Annotated[
-        bool,
-        Parameter(
-            help="also keep the levels' decisions there, with excerpts and summaries of conversations in plain text"
-        ),
-    ] = False,
-    keep_days: Annotated[
-        float, Parameter(help="days after which a conversation's state is removed; 0: never")
-    ] = 30.0,
-    record: Annotated[
-        Path | None,
-        Parameter(
-            help="folder for records of what is sent, with the conversations, for ullage-check"
-        ),
-    ] = None,
-    forget: Annotated[
-        bool, Parameter(help="remove the state of all conversations, and exit")
-    ] = False,
-    allow_origin: Annotated[
-        tuple[str, ...],
-        Parameter(help="a site whose pages may send requests from a browser; may be repeated"),
-    ] = (),
+    upstream: str = "",
+    host: str = "127.0.0.1",
+    port: int = 8787,
+    ca_file: Path | None = None,
+    compaction: Literal["pass", "extractive", "repair"] = "extractive",
+    levels: Annotated[bool, Parameter(negative="--no-levels")] = True,
+    policy: Path | None = None,
+    state: Path | None = None,
+    keep_text: bool = False,
+    keep_days: float = 30.0,
+    record: Path | None = None,
+    forget: bool = False,
+    allow_origin: tuple[str, ...] = (),
 ) -> int:
-    """Relay Anthropic's and OpenAI's APIs on this machine until interrupted."""
+    """Relay Anthropic's and OpenAI's APIs on this machine until interrupted.
+
+    Args:
+        upstream: base URL of the provider; default: Anthropic's or OpenAI's own
+        host: address to listen on; anything but loopback lets other machines in
+        port: port to listen on; 0: a free one
+        ca_file: certificates to verify the upstream with (PEM)
+        compaction: who answers when the client compacts: the provider (pass), code without a model (extractive), or the
+            provider completed by code (repair)
+        levels: make room in requests; without it they pass unchanged
+        policy: thresholds of the levels (TOML)
+        state: folder for state that survives a restart; default: ~/.ullage/proxy
+        keep_text: also keep the levels' decisions there, with excerpts and summaries of conversations in plain text
+        keep_days: days after which a conversation's state is removed; 0: never
+        record: folder for records of what is sent, with the conversations, for ullage-check
+        forget: remove the state of all conversations, and exit
+        allow_origin: a site whose pages may send requests from a browser; may be repeated
+    """
     out = Output(as_json=False)
     folder = state or Path.home() / ".ullage" / "proxy"
     if forget:

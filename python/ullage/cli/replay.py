@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from ullage.cli.output import (
     Json,
@@ -20,7 +18,6 @@ from ullage.cli.output import (
     file_name,
     read_window,
     share,
-    tokens,
 )
 from ullage.counting.models import ModelTable
 from ullage.policy import Policy
@@ -60,23 +57,23 @@ LETTERS = {
 def replay_command(
     file: SessionArgument,
     *,
-    model: Annotated[
-        str | None, Parameter(help="model whose window applies; default: the one in the file")
-    ] = None,
+    model: str | None = None,
     window: WindowOption = None,
     prices: PricesOption = None,
     ladder: Ladder = False,
     policy: PolicyOption = None,
-    frontier: Annotated[
-        bool, Parameter(help="show cost and lost names at several working sizes")
-    ] = False,
+    frontier: bool = False,
     conversation: WhichConversation = 0,
-    all: Annotated[
-        bool, Parameter(help="show every request, not only those where a level acted")
-    ] = False,
+    all: bool = False,
     json: Json = False,
 ) -> int:
-    """Run a session through every level, request by request, and compare. Writes nothing and calls no model."""
+    """Run a session through every level, request by request, and compare. Writes nothing and calls no model.
+
+    Args:
+        model: model whose window applies; default: the one in the file
+        frontier: show cost and lost names at several working sizes
+        all: show every request, not only those where a level acted
+    """
     out = Output(as_json=json)
     settings, table = read_window(window), ModelTable.load(*filter(None, [prices]))
     opened = open_session(file, number=conversation)
@@ -176,8 +173,8 @@ def _show(
     own_model = f" (the session's own: {script.model})" if script.model not in ("", played) else ""
     out.heading(opened.path.name)
     lower = main.working_tokens < main.window_tokens
-    worked = f", worked in as {tokens(main.working_tokens)}" if lower else ""
-    out.line(f"window of {played}{own_model}: {tokens(main.window_tokens)} tokens{worked}")
+    worked = f", worked in as {main.working_tokens:,}" if lower else ""
+    out.line(f"window of {played}{own_model}: {main.window_tokens:,} tokens{worked}")
     out.line(f"policy {runs[0][0]}, {len(main.turns):,} requests")
     if main.turns:
         _show_turns(out, main, whole=whole)
@@ -239,12 +236,12 @@ def _line(turn: ReplayedTurn, window: int, cells: int) -> tuple[str, ...]:
     freed = sum(freed for _, _, freed in turn.acted)
     return (
         f"{turn.number:,}",
-        tokens(turn.tokens),
+        f"{turn.tokens:,}",
         share(turn.tokens, window),
         _filled(turn, window, cells),
         ", ".join(stage for stage, _, _ in turn.acted),
-        tokens(freed) if turn.acted else "",
-        tokens(turn.rewritten_tokens) if turn.rewritten_from is not None else "",
+        f"{freed:,}" if turn.acted else "",
+        f"{turn.rewritten_tokens:,}" if turn.rewritten_from is not None else "",
     )
 
 
@@ -275,7 +272,7 @@ def _row(name: str, run: Run) -> tuple[str, ...]:
 def show_sizes(out: Output, sizes: Sequence[SizeCost]) -> None:
     """For each working size, the cost and how many names of the next calls it holds."""
     rows = [
-        (tokens(size.tokens), f"${size.nanousd / 1e9:,.2f}", share(size.held_names, size.names))
+        (f"{size.tokens:,}", f"${size.nanousd / 1e9:,.2f}", share(size.held_names, size.names))
         for size in sizes
     ]
     out.table(("works in", "prompts", "names held"), rows, right=(0, 1, 2))
@@ -298,7 +295,7 @@ def _show_own(out: Output, script: SessionScript, main: Run) -> None:
     total = sum(turn.own_tokens for turn in reported)
     ours = sum(turn.tokens for turn in reported)
     out.line(
-        f"the session's own prompts, as reported: the largest {tokens(own)} tokens, {short(total)} in total; "
+        f"the session's own prompts, as reported: the largest {own:,} tokens, {short(total)} in total; "
         f"the same requests here: {short(ours)}"
     )
     before = [

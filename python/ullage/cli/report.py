@@ -36,25 +36,27 @@ DEFAULT = Path("ullage-report.html")
 
 def report_command(
     *files: SessionArgument,
-    all: Annotated[bool, Parameter(help="the newest sessions of this machine (--number)")] = False,
-    number: Annotated[int, Parameter(alias="-n", help="with --all: how many; 0: all of them")] = 20,
-    output: Annotated[Path, Parameter(alias="-o", help="the file to write")] = DEFAULT,
+    all: bool = False,
+    number: Annotated[int, Parameter(alias="-n")] = 20,
+    output: Annotated[Path, Parameter(alias="-o")] = DEFAULT,
     force: Force = False,
-    model: Annotated[
-        str | None,
-        Parameter(help="model whose window and prices apply; default: the one in each file"),
-    ] = None,
+    model: str | None = None,
     window: WindowOption = None,
     prices: PricesOption = None,
     policy: PolicyOption = None,
-    redact: Annotated[
-        bool, Parameter(help="remove keys, tokens and passwords from the texts")
-    ] = False,
+    redact: bool = False,
     json: Json = False,
 ) -> int:
     """Write a report about sessions as one HTML file: what filled the window, what left it and why, what it cost.
 
     The file loads nothing, is readable on a phone and on paper, and contains text of the sessions.
+
+    Args:
+        all: the newest sessions of this machine (--number)
+        number: with --all: how many; 0: all of them
+        output: the file to write
+        model: model whose window and prices apply; default: the one in each file
+        redact: remove keys, tokens and passwords from the texts
     """
     if all:
         files += tuple(opened_path(session) for session in found_sessions()[: number or None])

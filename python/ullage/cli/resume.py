@@ -37,30 +37,25 @@ RulesModel = Annotated[
 def resume_command(
     file: SessionArgument,
     *,
-    provider: Annotated[
-        str,
-        Parameter(
-            help="provider whose format is used: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral"
-        ),
-    ] = "anthropic",
+    provider: str = "anthropic",
     model: RulesModel = None,
     conversation: WhichConversation = 0,
-    tail: Annotated[
-        int | None,
-        Parameter(help="show only the newest N messages of the list; same as `--last N`"),
-    ] = None,
-    json: Annotated[
-        bool, Parameter(help="print the messages and what was repaired as JSON")
-    ] = False,
-    lines: Annotated[bool, Parameter(help="print the messages, one JSON object per line")] = False,
-    body: Annotated[
-        bool, Parameter(help="print the request (messages, system prompt, tools) as JSON")
-    ] = False,
+    tail: int | None = None,
+    json: bool = False,
+    lines: bool = False,
+    body: bool = False,
 ) -> int:
     """Print exactly what would be sent to the model: a readable list; with --json, --lines or --body the messages themselves.
 
     What the provider would refuse is repaired in the output, not in the file, and reported on standard error.
     If the model spoke last, append your next message before sending.
+
+    Args:
+        provider: provider whose format is used: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral
+        tail: show only the newest N messages of the list; same as `--last N`
+        json: print the messages and what was repaired as JSON
+        lines: print the messages, one JSON object per line
+        body: print the request (messages, system prompt, tools) as JSON
     """
     out = Output(as_json=json or lines or body)
     opened = open_session(file, number=conversation)
@@ -162,22 +157,19 @@ def _preview(text: str) -> str:
 def validate_command(
     file: SessionArgument,
     *,
-    provider: Annotated[
-        str,
-        Parameter(
-            help="provider whose rules apply: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral"
-        ),
-    ] = "anthropic",
+    provider: str = "anthropic",
     model: RulesModel = None,
     conversation: WhichConversation = 0,
-    warnings: Annotated[
-        bool, Parameter(help="also show warnings: what only costs money, or is refused elsewhere")
-    ] = False,
+    warnings: bool = False,
     json: Json = False,
 ) -> int:
     """Check a log against the rules of a provider's API, and show what `ullage resume` would repair.
 
     Exit code 1: the provider would refuse it without repair.
+
+    Args:
+        provider: provider whose rules apply: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral
+        warnings: also show warnings: what only costs money, or is refused elsewhere
     """
     out = Output(as_json=json)
     opened = open_session(file, number=conversation)

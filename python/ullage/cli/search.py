@@ -20,7 +20,6 @@ from ullage.cli.output import (
     counted,
     json_printable,
     share,
-    tokens,
 )
 from ullage.facts.words import blocks_of, text_of
 from ullage.messages import Item, role_of
@@ -55,21 +54,23 @@ OnlyTool: TypeAlias = Annotated[
 
 
 def list_command(
-    *words: Annotated[
-        str, Parameter(help="only sessions with all of these words in title or project")
-    ],
+    *words: str,
     tool: OnlyTool = None,
-    here: Annotated[bool, Parameter(help="only sessions of the current folder")] = False,
-    sort: Annotated[
-        Sorting, Parameter(help="age: newest first; tokens, cost: largest first")
-    ] = "age",
-    number: Annotated[int, Parameter(alias="-n", help="how many; 0: all of them")] = 20,
+    here: bool = False,
+    sort: Sorting = "age",
+    number: Annotated[int, Parameter(alias="-n")] = 20,
     json: Json = False,
 ) -> int:
     """List the sessions of this machine, newest first, with their sum. Exit code 1: there are none.
 
     Looks where Claude Code, Codex, pi, Gemini CLI, Copilot CLI and OpenCode keep them, or where their environment
     variables point. Every command takes an id from this list, or its beginning, in place of a file.
+
+    Args:
+        words: only sessions with all of these words in title or project
+        here: only sessions of the current folder
+        sort: age: newest first; tokens, cost: largest first
+        number: how many; 0: all of them
     """
     out = Output(as_json=json)
     folders = [place for place in tool_folders() if tool in (None, place.tool)]
@@ -134,7 +135,7 @@ def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[st
     last = len(cells[0]) - 1
     figures, long = tuple(range(2, last - 1)), (last - 1, last)
     out.table(cells[0], cells[1:], right=figures, whole=(0, 1), cut=long, paths=long[:1])
-    total = f"{counted(len(rows), 'session')}: {tokens(sum(row.tokens for row in rows))} tokens"
+    total = f"{counted(len(rows), 'session')}: {sum(row.tokens for row in rows):,} tokens"
     cost = _dollars(rows)
     # Without a cost: no file states usage.
     out.line(f"{total}, ${cost:,.2f}" if cost else total, style="dim")
@@ -143,32 +144,34 @@ def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[st
 
 
 def _cells(row: ListedSession) -> tuple[str, ...]:
-    head = (_short_id(row.session.id), row.session.tool, age(row.session.modified))
+    # Enough of an id to tell apart two sessions that began within the same minute.
+    most = _ID_CHARS + len("ses_") * row.session.id.startswith("ses_")
+    head = (row.session.id[:most], row.session.tool, age(row.session.modified))
     if row.problem:
         place = home_relative(str(row.session.path))
         return (*head, "–", "–", "–", place, f"cannot be read: {row.problem}")
     cost = "–" if row.dollars is None else f"${row.dollars:,.2f}"
     fill = share(row.tokens, row.window_tokens)
-    return (*head, tokens(row.tokens), fill, cost, home_relative(row.cwd), row.title)
-
-
-def _short_id(name: str) -> str:
-    """Enough of an id to tell apart two sessions that began within the same minute."""
-    prefix = len("ses_") if name.startswith("ses_") else 0
-    return name[: prefix + _ID_CHARS]
+    return (*head, f"{row.tokens:,}", fill, cost, home_relative(row.cwd), row.title)
 
 
 def search_command(
-    *words: Annotated[str, Parameter(help="words, or phrases in double quotes")],
+    *words: str,
     tool: OnlyTool = None,
-    project: Annotated[str, Parameter(help="only sessions that ran in this folder")] = "",
-    number: Annotated[int, Parameter(alias="-n", help="maximum number of sessions")] = 10,
-    hits: Annotated[int, Parameter(help="maximum number of places in each")] = 3,
+    project: str = "",
+    number: Annotated[int, Parameter(alias="-n")] = 10,
+    hits: int = 3,
     json: Json = False,
 ) -> int:
     """Find words in all sessions of this machine, best matches first. Exit code 1: no match.
 
     The first search indexes every session; later ones read only what changed.
+
+    Args:
+        words: words, or phrases in double quotes
+        project: only sessions that ran in this folder
+        number: maximum number of sessions
+        hits: maximum number of places in each
     """
     out = Output(as_json=json)
     sessions = found_sessions()
@@ -215,15 +218,18 @@ _WHO_CELLS = 9
 def watch_command(
     file: SessionArgument,
     *,
-    interval: Annotated[float, Parameter(help="seconds between checks of the file")] = 1.0,
-    once: Annotated[bool, Parameter(help="show it once, and exit")] = False,
-    json: Annotated[
-        bool, Parameter(help="print one JSON object per change, each on a line")
-    ] = False,
+    interval: float = 1.0,
+    once: bool = False,
+    json: bool = False,
 ) -> int:
     """Follow a live session: how full its window is, what it cost, its newest messages. Ctrl-C ends it.
 
     The file is only read. In a pipe, each change prints one line.
+
+    Args:
+        interval: seconds between checks of the file
+        once: show it once, and exit
+        json: print one JSON object per change, each on a line
     """
     out = Output()
     live = not (once or json or out.piped)
@@ -251,16 +257,11 @@ def _changes(file: Path, interval: float) -> Iterator[tuple[ListedSession, list[
         look = file.stat()
         if (look.st_size, look.st_mtime_ns) != seen:
             seen = (look.st_size, look.st_mtime_ns)
-            yield _state(file)
+            session = FoundSession("", file.stem, file, look.st_size, look.st_mtime)
+            items = open_session(file).items
+            newest = [row for item in items[-_SHOWN:] for row in _rows(item)]
+            yield listed(session), newest[-_SHOWN:]
         time.sleep(max(interval, 0.1))
-
-
-def _state(file: Path) -> tuple[ListedSession, list[tuple[str, str]]]:
-    look = file.stat()
-    session = FoundSession("", file.stem, file, look.st_size, look.st_mtime)
-    items = open_session(file).items
-    newest = [row for item in items[-_SHOWN:] for row in _rows(item)]
-    return listed(session), newest[-_SHOWN:]
 
 
 def _rows(item: Item) -> list[tuple[str, str]]:
@@ -287,9 +288,11 @@ def _state_data(row: ListedSession, newest: list[tuple[str, str]]) -> dict[str, 
 
 def _lines(row: ListedSession, newest: list[tuple[str, str]]) -> list[str]:
     left = row.compact_at_tokens - row.tokens
-    due = f"{tokens(left)} before compaction" if left > 0 else "compaction is due"
+    due = f"{left:,} before compaction" if left > 0 else "compaction is due"
     cost = "" if row.dollars is None else f"  ${row.dollars:,.2f}"
-    fill = f"{tokens(row.tokens)} of {tokens(row.window_tokens)} tokens ({share(row.tokens, row.window_tokens)})"
+    fill = (
+        f"{row.tokens:,} of {row.window_tokens:,} tokens ({share(row.tokens, row.window_tokens)})"
+    )
     return [
         row.title or row.session.id,
         f"{bar(row.tokens, row.window_tokens):<{BAR_CELLS}}  {fill}",

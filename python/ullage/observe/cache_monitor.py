@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ullage.observe.events import CacheBroken, CacheReset, Event, LevelActed, Listener
+from ullage.observe.events import CacheBroken, CacheReset, Event, LevelActed, Listener, tell
 
 LEAST_LOST_TOKENS = 2_000  # providers round and drop a few tokens; a smaller loss is ignored
 
@@ -153,7 +153,14 @@ class CacheMonitor:
         if reason:
             self.lost_tokens[reason] = self.lost_tokens.get(reason, 0) + expected - read
         if kind == "broken":
-            self._tell(source, verdict)
+            event = CacheBroken(
+                source=source,
+                reason=reason,
+                expected_tokens=expected,
+                read_tokens=read,
+                message=verdict.message,
+            )
+            tell(self._listeners, event)
         return verdict
 
     def _judged(self, prefix: _Prefix, expected: int, read: int) -> tuple[str, str]:
@@ -168,20 +175,6 @@ class CacheMonitor:
 
     def _of(self, source: str) -> _Prefix:
         return self._prefixes.setdefault(source, _Prefix())
-
-    def _tell(self, source: str, verdict: CacheVerdict) -> None:
-        event = CacheBroken(
-            source=source,
-            reason=verdict.reason,
-            expected_tokens=verdict.expected_tokens,
-            read_tokens=verdict.read_tokens,
-            message=verdict.message,
-        )
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except Exception:  # noqa: S112 - a listener only observes; its failure must not stop the work
-                continue
 
     def __repr__(self) -> str:
         return f"CacheMonitor({', '.join(sorted(self._prefixes)) or 'nothing sent yet'})"

@@ -6,7 +6,8 @@ raises, the event is lost for that listener; the observed work continues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ullage._start import Frozen
@@ -237,3 +238,10 @@ Event: TypeAlias = (
     | SessionMemoryFinished
 )
 Listener: TypeAlias = Callable[[Event], None]
+
+
+def tell(listeners: Iterable[Listener], event: Event) -> None:
+    """Call the listeners; one that fails only observes, and must not stop the work."""
+    for listener in listeners:
+        with suppress(Exception):
+            listener(event)

@@ -100,18 +100,17 @@ class Telemetry:
     def _started(self, event: CompactionStarted) -> None:
         self._closed("aborted")  # the previous compaction's end was never reported
         self._began = self._clock()
-        attributes = {
-            "ullage.compaction.trigger": event.trigger,
-            "ullage.compaction.messages": event.messages,
-            "ullage.compaction.tokens_before": event.tokens_before,
-            "ullage.compaction.summarizer": event.summarizer,
-            "ullage.compaction.recompaction": event.recompaction,
-            "ullage.compaction.prepared": event.source,
+        fields: dict[str, str | int | None] = {
+            "trigger": event.trigger,
+            "messages": event.messages,
+            "tokens_before": event.tokens_before,
+            "summarizer": event.summarizer,
+            "recompaction": event.recompaction,
+            "prepared": event.source,
+            "turns_since": event.turns_since,
+            "threshold_tokens": event.threshold_tokens,
         }
-        for name in ("turns_since", "threshold_tokens"):
-            if (tokens := getattr(event, name)) is not None:
-                attributes[f"ullage.compaction.{name}"] = tokens
-        self._span = self._tracer.start_span("ullage.compaction", attributes=attributes)
+        self._span = self._tracer.start_span("ullage.compaction", attributes=_named(fields))
 
     def _finished(self, event: CompactionFinished) -> None:
         compacted = event.outcome == "compacted"
@@ -130,24 +129,22 @@ class Telemetry:
             self._freed.record(max(event.tokens_before - event.tokens_after, 0), labels)
         self._closed(
             event.outcome,
-            {
-                "ullage.compaction.reason": event.reason,
-                "ullage.compaction.tokens_after": event.tokens_after,
-                "ullage.compaction.facts_appended": event.facts_appended,
-                "ullage.compaction.written_by": event.summarizer,
-                "ullage.compaction.attempts": event.attempts,
-                **{f"ullage.compaction.{kind}_tokens": count for kind, count in spent.items()},
-            },
+            reason=event.reason,
+            tokens_after=event.tokens_after,
+            facts_appended=event.facts_appended,
+            written_by=event.summarizer,
+            attempts=event.attempts,
+            **{f"{kind}_tokens": count for kind, count in spent.items()},
         )
         for kind, count in spent.items():
             if count:
                 self._spent.add(count, {"kind": kind, "outcome": event.outcome})
 
-    def _closed(self, outcome: str, more: Mapping[str, Any] | None = None) -> None:
+    def _closed(self, outcome: str, **fields: str | int) -> None:
         span, self._span = self._span, None
         if span is None:
             return
-        span.set_attributes({"ullage.compaction.outcome": outcome, **(more or {})})
+        span.set_attributes(_named({"outcome": outcome, **fields}))
         if outcome == "failed":
             span.set_status(self._status.ERROR)
         span.end()
@@ -158,6 +155,13 @@ class Telemetry:
 
     def __repr__(self) -> str:
         return f"Telemetry({'in a compaction' if self._span is not None else 'idle'})"
+
+
+def _named(fields: Mapping[str, str | int | None]) -> dict[str, str | int]:
+    """Attributes of a compaction's span; without those that are unknown."""
+    return {
+        f"ullage.compaction.{name}": value for name, value in fields.items() if value is not None
+    }
 
 
 def otel_module(name: str) -> Any:
@@ -260,7 +264,8 @@ class TurnTelemetry:
         self._spans, self._most = spans, most_waiting
         self._labels: dict[tuple[str, str], _Labels] = {}
         self._waiting: deque[tuple[Any, ...]] = deque()  # fields of `_Turn`
-        self._current: Callable[[], Any] = self._context.get_current if spans else _nothing
+        # Without spans, the caller's span is not needed.
+        self._current: Callable[[], Any] = self._context.get_current if spans else lambda: None
         self._lost = 0
         self._one, self._stop = threading.Lock(), threading.Event()
         self._thread = threading.Thread(
@@ -452,10 +457,6 @@ class TurnRecorder:
             )
         else:
             to._lost += 1
-
-
-def _nothing() -> None:
-    """Without spans, the caller's span is not needed."""
 
 
 def _histogram(meter: Any, name: str, unit: str, edges: Sequence[float]) -> Any:

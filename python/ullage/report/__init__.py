@@ -6,21 +6,7 @@ nothing; `write_report` does both and writes the file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ullage._start import on_first_use
-
-if TYPE_CHECKING:
-    from ullage.report.page import report_page as report_page, write_report
-    from ullage.report.session_figures import SessionFigures as SessionFigures, figures_of
+from ullage.report.page import report_page as report_page, write_report
+from ullage.report.session_figures import SessionFigures as SessionFigures, figures_of
 
 __all__ = ["figures_of", "write_report"]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = on_first_use(
-        __name__,
-        {
-            "page": "report_page write_report",
-            "session_figures": "SessionFigures figures_of",
-        },
-    )

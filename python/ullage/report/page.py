@@ -6,10 +6,9 @@ import base64
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +16,8 @@ from ullage._version import VERSION
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
 from ullage.manager.machine import CATEGORIES
 from ullage.recall.text import visible
-from ullage.replay import ReplayedTurn, SizeCost, frontier_plot, sum_of_costs
-from ullage.report.session_figures import Mark, SessionFigures
+from ullage.replay import ReplayedTurn, frontier_plot, sum_of_costs
+from ullage.report.session_figures import SessionFigures
 from ullage.sessions.save import draft_of
 
 # Coordinates of the charts as numbers; the page's template writes them as SVG.
@@ -26,78 +25,6 @@ from ullage.sessions.save import draft_of
 
 MOST_POINTS = 480
 """Requests that a chart draws; no level acted between two of them."""
-
-
-class MarkLine(NamedTuple):
-    """A horizontal line with a label; `label_y` keeps labels from covering each other."""
-
-    name: str
-    tokens: int
-    y: float
-    label_y: float
-
-
-class Area(NamedTuple):
-    """One category's part of the stack, as an SVG path."""
-
-    name: str
-    path: str
-
-
-class Acted(NamedTuple):
-    """A request before which a level acted."""
-
-    x: float
-    number: int
-    levels: str
-    strong: bool
-
-
-class Box(NamedTuple):
-    """A rectangle with its class."""
-
-    kind: str
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
-class FillChart:
-    """How full the window was, request by request."""
-
-    width: int
-    height: int
-    left: int  # this and the next three: edges of the plot in the drawing
-    right: int
-    top: int
-    bottom: int
-    areas: tuple[Area, ...]  # stacked categories of the managed run
-    unmanaged: str  # the other run as a path; it ends where the plot does
-    levels: tuple[MarkLine, ...]
-    acted: tuple[Acted, ...]  # requests before which a level acted
-    own: tuple[float, ...]  # requests at which the session compacted itself
-    ticks: tuple[tuple[float, int], ...]  # request numbers under the axis, with their positions
-    clipped: bool  # whether the unmanaged run grows beyond the plot
-    grid: tuple[tuple[float, int], ...]  # heights with their tokens
-    clear: float  # where the lines of the marks begin, to the right of their labels
-
-
-@dataclass(frozen=True, slots=True)
-class CacheChart:
-    """Tokens of the prompts read from and written to the cache, in up to a hundred bars."""
-
-    width: int
-    height: int
-    left: int
-    right: int
-    top: int
-    bottom: int
-    bars: tuple[Box, ...]
-    grid: tuple[tuple[float, int], ...]
-    ticks: tuple[tuple[float, int], ...]
-    per_bar: int
 
 
 def sampled(turns: Sequence[ReplayedTurn]) -> list[int]:
@@ -114,11 +41,18 @@ def sampled(turns: Sequence[ReplayedTurn]) -> list[int]:
     return sorted(shown)
 
 
+def _frame(width: int, height: int, top: int) -> dict[str, Any]:
+    """A drawing, and the edges of the plot in it."""
+    edges = {"left": 44, "right": width - 8, "top": top, "bottom": height - 24}
+    return {"width": width, "height": height, **edges}
+
+
 def fill_chart(
     figures: SessionFigures, points: Sequence[int], *, width: int, height: int
-) -> FillChart:
-    """Draw the fill of the window in a session with at least one request; `points`: requests to draw, see `sampled`."""
-    left, right, top, bottom = 44, width - 8, 26, height - 24
+) -> dict[str, Any]:
+    """How full the window was, in a session with at least one request; `points`: requests to draw, see `sampled`."""
+    frame = _frame(width, height, 26)
+    left, top = frame["left"], frame["top"]
     turns, plain = figures.managed.turns, figures.unmanaged.turns
     window = figures.managed.working_tokens
     highest = max(turn.tokens for turn in (*turns, *plain))
@@ -128,24 +62,35 @@ def fill_chart(
         most = min(max(highest, window), window * 13 // 10) or 1
     marks = [mark for mark in figures.marks if mark.tokens <= most]
     words = max((len(f"{mark.name}, {mark.tokens:,}") for mark in marks), default=0)
-    x = _scale(max(1, len(turns) - 1), left, right)
-    y = _scale(most, bottom, top)
+    x = _scale(max(1, len(turns) - 1), left, frame["right"])
+    y = _scale(most, frame["bottom"], top)
     shared = [at for at in points if at < len(plain)]
-    return FillChart(
-        width, height, left, right, top, bottom,
-        areas=_areas(turns, points, x, y),
-        unmanaged=_path((x(at), max(4.0, y(plain[at].tokens))) for at in shared),
-        levels=_levels(marks, y, top),
-        acted=tuple(
-            Acted(x(at), turns[at].number, ", ".join(names), "autocompact" in names)
-            for at in points if (names := _acted(turns[at]))
-        ),
-        own=tuple(x(number - 1) for number in figures.own_compactions),
-        ticks=_ticks(len(turns), x),
-        clipped=highest > most,
-        grid=tuple((y(at), at) for at in range(0, most, _step(most))),
-        clear=left + 8 + 6.7 * words,
-    )  # fmt: skip
+    acted = [(turns[at], x(at)) for at in points if turns[at].acted]
+    lines: list[dict[str, Any]] = []
+    label = top - 18.0
+    for mark in marks:  # from the largest down, each label below the one before
+        at = y(mark.tokens)
+        label = max(at - 4, label + 16)
+        lines.append({"name": mark.name, "tokens": mark.tokens, "y": at, "label_y": label})
+    return frame | {
+        "areas": _areas(turns, points, x, y),
+        "unmanaged": _path((x(at), max(4.0, y(plain[at].tokens))) for at in shared),
+        "levels": lines,
+        "acted": [
+            {
+                "x": place,
+                "number": turn.number,
+                "levels": ", ".join(_acted(turn)),
+                "strong": "autocompact" in _acted(turn),
+            }
+            for turn, place in acted
+        ],
+        "own": [x(number - 1) for number in figures.own_compactions],
+        "ticks": _ticks(len(turns), x),
+        "clipped": highest > most,  # the unmanaged run grows beyond the plot
+        "grid": [(y(at), at) for at in range(0, most, _step(most))],
+        "marks_from": left + 8 + 6.7 * words,  # to the right of their labels
+    }
 
 
 def _step(most: int) -> int:
@@ -163,8 +108,9 @@ def _areas(
     points: Sequence[int],
     x: Callable[[float], float],
     y: Callable[[float], float],
-) -> tuple[Area, ...]:
-    areas: list[Area] = []
+) -> list[dict[str, str]]:
+    """The stacked categories of the managed run, as SVG paths."""
+    areas: list[dict[str, str]] = []
     below = [0] * len(points)
     for name in CATEGORIES:
         sizes = (turns[at].by_category.get(name, 0) for at in points)
@@ -175,25 +121,14 @@ def _areas(
             if len(points) == 1:  # a single request is a strip that can be seen
                 upper.append((upper[0][0] + 12, upper[0][1]))
                 lower.append((lower[0][0] + 12, lower[0][1]))
-            areas.append(Area(name, _path([*upper, *reversed(lower)]) + "Z"))
+            areas.append({"name": name, "path": _path([*upper, *reversed(lower)]) + "Z"})
         below = above
-    return tuple(areas)
+    return areas
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:
     points_text = " ".join(f"{x:g},{y:g}" for x, y in points)
     return f"M{points_text}" if points_text else ""
-
-
-def _levels(marks: Sequence[Mark], y: Callable[[float], float], top: int) -> tuple[MarkLine, ...]:
-    """From the largest down, each label below the one before."""
-    lines: list[MarkLine] = []
-    label = top - 18.0
-    for mark in marks:
-        at = y(mark.tokens)
-        label = max(at - 4, label + 16)
-        lines.append(MarkLine(mark.name, mark.tokens, at, label))
-    return tuple(lines)
 
 
 def _acted(turn: ReplayedTurn) -> list[str]:
@@ -207,35 +142,42 @@ def _ticks(count: int, x: Callable[[float], float]) -> tuple[tuple[float, int], 
     return tuple((x(number - 1), number) for number in shown)
 
 
-def cache_chart(turns: Sequence[ReplayedTurn], *, width: int, height: int, most: int) -> CacheChart:
-    """Draw what prompts (at least one) read from the cache and wrote to it, in `most` bars: of more requests a bar is the mean of several."""
-    left, right, top, bottom = 44, width - 8, 12, height - 24
+def cache_chart(
+    turns: Sequence[ReplayedTurn], *, width: int, height: int, most: int
+) -> dict[str, Any]:
+    """What prompts (at least one) read from the cache and wrote to it, in `most` bars: of more requests a bar is the mean of several."""
+    frame = _frame(width, height, 12)
+    left, right, bottom = frame["left"], frame["right"], frame["bottom"]
     size = -(-len(turns) // most)
-    groups = [turns[at : at + size] for at in range(0, len(turns), size)]
-    stacks = [_stack(group) for group in groups]
-    highest = max(max(map(sum, stacks)), 1)
-    y = _scale(highest, bottom, top)
-    step = (right - left) / len(groups)
+    stacks = []
+    for first in range(0, len(turns), size):
+        group = turns[first : first + size]
+        again = sum(turn.rewritten_tokens for turn in group)
+        written = max(0, sum(turn.written_tokens for turn in group) - again)
+        read = sum(turn.read_tokens for turn in group)
+        sums = {"read": read, "written": written, "again": again}
+        stacks.append({kind: tokens // len(group) for kind, tokens in sums.items()})
+    highest = max(max(sum(stack.values()) for stack in stacks), 1)
+    y = _scale(highest, bottom, frame["top"])
+    step = (right - left) / len(stacks)
     wide = round(step - min(1.0, step / 5), 1)
-    bars: list[Box] = []
+    bars: list[dict[str, Any]] = []
     for at, stack in enumerate(stacks):
-        x, below = round(left + at * step, 1), 0
-        for kind, tokens in zip(("read", "written", "again"), stack, strict=True):
+        below = 0
+        for kind, tokens in stack.items():
             if tokens:
                 upper = y(below + tokens)
-                bars.append(Box(kind, x, upper, wide, round(y(below) - upper, 1)))
+                box = {"x": round(left + at * step, 1), "y": upper, "width": wide}
+                bars.append({"kind": kind, **box, "height": round(y(below) - upper, 1)})
             below += tokens
-    grid = tuple((y(highest * part / 2), highest * part // 2) for part in (0, 1, 2))
-    ticks = _ticks(len(turns), _scale(max(1, len(turns) - 1), left + step / 2, right - step / 2))
-    return CacheChart(width, height, left, right, top, bottom, tuple(bars), grid, ticks, size)
-
-
-def _stack(group: Sequence[ReplayedTurn]) -> tuple[int, int, int]:
-    """Mean tokens read, newly written, written again."""
-    again = sum(turn.rewritten_tokens for turn in group)
-    written = sum(turn.written_tokens for turn in group)
-    read = sum(turn.read_tokens for turn in group)
-    return read // len(group), max(0, written - again) // len(group), again // len(group)
+    return frame | {
+        "bars": bars,
+        "grid": [(y(highest * part / 2), highest * part // 2) for part in (0, 1, 2)],
+        "ticks": _ticks(
+            len(turns), _scale(max(1, len(turns) - 1), left + step / 2, right - step / 2)
+        ),
+        "per_bar": size,
+    }
 
 
 # A squarified treemap: areas in proportion to sizes, as square as possible (Bruls, Huizing, van Wijk 2000).
@@ -352,7 +294,7 @@ def report_page(sessions: Sequence[SessionFigures]) -> str:
     )
     page = _environment().get_template("page.html.j2").render(
         sessions=[_session(session) for session in sessions],
-        together=together(sessions),
+        together=sum_of_costs(one.sizes for one in sessions) if len(sessions) > 1 else (),
         most_dollars=max(max(run.nanousd for run in session.runs) for session in sessions) or 1,
         style=style,
         script=script,
@@ -411,14 +353,14 @@ def _environment() -> Any:
         "share": _share,
         "when": _when,
         "css": _class,
-        "label": _label,
+        "label": lambda name: _LABELS.get(name, name),  # as `inspect` calls a category
         "visible": visible,
     }
     return environment
 
 
 def _asset(name: str) -> str:
-    return resources.files("ullage.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return Path(__file__).with_name("assets").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
@@ -453,11 +395,6 @@ def _session(figures: SessionFigures) -> dict[str, Any]:
         "sizes": _sizes(figures),
         "ended": [run for run in figures.runs if run.error],
     }  # fmt: skip
-
-
-def together(sessions: Sequence[SessionFigures]) -> tuple[SizeCost, ...]:
-    """What several sessions cost at each working size; empty for one alone."""
-    return sum_of_costs(session.sizes for session in sessions) if len(sessions) > 1 else ()
 
 
 def _sizes(figures: SessionFigures) -> dict[str, Any] | None:
@@ -528,8 +465,3 @@ def _when(milliseconds: int) -> str:
 def _class(name: str) -> str:
     """A category as a class of the style sheet."""
     return "c-" + _INSPECTED.get(name, name).replace(" ", "-")
-
-
-def _label(name: str) -> str:
-    """A category as `inspect` calls it."""
-    return _LABELS.get(name, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +12,11 @@ from ullage.counting.models import ModelTable
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.exceptions import UllageError
 from ullage.facts import Facts, collect
+from ullage.facts.words import text_of
 from ullage.levels.breakdown import Inspection
 from ullage.levels.view import StageReport
 from ullage.manager import ContextManager, Request
-from ullage.messages import Item, message_of
+from ullage.messages import Item
 from ullage.policy import Policy
 from ullage.recall import Archive, Recalled
 from ullage.replay import (
@@ -67,10 +67,7 @@ class Removal:
 
 
 class TextBudget:
-    """How many characters of removed text a page may still hold.
-
-    `chars`: for the whole page. `redact`: applied to each text and title before it is cut; `None`: no redaction.
-    """
+    """How many characters of removed text a page may still hold; `redact` is applied to each text and title before it is cut."""
 
     def __init__(
         self, chars: int, each_chars: int = 2_000, redact: Callable[[str], str] | None = None
@@ -91,9 +88,7 @@ class TextBudget:
         return shown, len(clean) - len(shown)
 
 
-def removal_of(
-    report: StageReport, archive: Archive, budget: TextBudget, *, time_ms: int = 0
-) -> Removal:
+def removal_of(report: StageReport, archive: Archive, budget: TextBudget, time_ms: int) -> Removal:
     """Describe what one report removed; the archive still has the texts. `time_ms`: of the request, since the epoch; 0: unknown."""
     cost = report.cost
     removed = (f"m{at}" for span in report.removed for at in range(span.start, span.stop))
@@ -137,6 +132,7 @@ def _title(recalled: Recalled) -> str:
 
 MOST_LISTED = 40
 """Lost facts of one kind that are listed."""
+LOST_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +162,19 @@ def facts_in(facts: Facts) -> dict[str, list[str]]:
     return {kind: listed for kind, listed in texts.items() if listed}
 
 
-def kept_facts(wanted: Mapping[str, Sequence[str]], context: Sequence[Item]) -> list[FactCount]:
+def kept_facts(
+    wanted: Mapping[str, Sequence[str]], context: Sequence[Item], budget: TextBudget
+) -> tuple[FactCount, ...]:
     """Look for facts (see `facts_in`) in a new context, messages or entries."""
     # As JSON, to find a text anywhere in a message; escapes are the same on both sides.
     whole = json.dumps(list(context), default=str, ensure_ascii=False)
     counts = []
     for kind, texts in wanted.items():
         lost = [text for text in texts if json.dumps(text, ensure_ascii=False)[1:-1] not in whole]
-        listed, more = tuple(lost[:MOST_LISTED]), max(0, len(lost) - MOST_LISTED)
+        listed = tuple(budget.clean(text)[:LOST_CHARS] for text in lost[:MOST_LISTED])
+        more = len(lost) - len(listed)
         counts.append(FactCount(kind, len(texts) - len(lost), len(texts), listed, more))
-    return counts
+    return tuple(counts)
 
 
 PAGE_CHARS = 900_000
@@ -326,7 +325,7 @@ class _Watcher:
         messages = len(manager.history)
         when = self.script.times[messages - 1] if messages else 0
         for report in request.reports:
-            removal = removal_of(report, self.archive, self.budget, time_ms=when)
+            removal = removal_of(report, self.archive, self.budget, when)
             shows = any(removed.text or removed.omitted_chars for removed in removal.texts)
             if removal.freed_tokens or removal.messages or shows:
                 self.removals.append(removal)  # else an empty result got a line that says so
@@ -355,29 +354,15 @@ def _compaction(
     after: Sequence[Item],
     budget: TextBudget,
 ) -> CompactionFigures:
-    facts = kept_facts(facts_in(collect(before)), after)
-    clean = (
-        dataclasses.replace(fact, lost=tuple(budget.clean(text)[:400] for text in fact.lost))
-        for fact in facts
-    )
-    text = "\n\n".join(map(_plain, done.summary_messages[-1:]))
     return CompactionFigures(
         where=where,
         tokens_before=done.report.tokens_before,
         tokens_after=done.report.tokens_after,
         messages_before=len(before),
         messages_after=len(after),
-        summary=budget.clean(text)[:SUMMARY_CHARS],
-        facts=tuple(clean),
+        summary=budget.clean("".join(map(text_of, done.summary_messages[-1:])))[:SUMMARY_CHARS],
+        facts=kept_facts(facts_in(collect(before)), after, budget),
     )
-
-
-def _plain(item: Item) -> str:
-    content = (message_of(item) or item).get("content")
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else ()
-    return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
 
 
 def _marks(window: Window, whole: int, session: Session) -> tuple[Mark, ...]:

@@ -44,12 +44,12 @@ class RedisStore:
 
     def __init__(self, address: str, *, prefix: str = "ullage", retry_seconds: float = 30) -> None:
         try:
-            self._redis: Any = importlib.import_module("redis")
+            redis: Any = importlib.import_module("redis")
         except ImportError as exc:
             raise MissingExtra("redis", "redis") from exc
-        self._prefix, self._retry = "{" + prefix + "}:", 0.0
+        self._prefix, self._retry, self._errors = "{" + prefix + "}:", 0.0, redis.exceptions
         try:
-            self._client: Any = self._redis.Redis.from_url(address)
+            self._client: Any = redis.Redis.from_url(address)
         except ValueError as exc:
             raise StoreError(str(exc), path="redis") from exc
         settings = self._client.connection_pool.connection_kwargs
@@ -164,10 +164,10 @@ class RedisStore:
         return self._call(self._scripts[name], [self._prefix], arguments)
 
     def _call(self, call: Callable[..., T], *args: object) -> T:
-        errors = importlib.import_module("redis.exceptions")
+        errors = self._errors
+        # A server that starts refuses for a moment.
+        lost = (errors.ConnectionError, errors.TimeoutError, errors.BusyLoadingError)
         try:
-            # A server that starts refuses for a moment.
-            lost = (errors.ConnectionError, errors.TimeoutError, errors.BusyLoadingError)
             return persist(partial(call, *args), lost, self._retry)
         except errors.RedisError as exc:
             raise StoreError(str(exc), path=self.place) from exc

@@ -45,17 +45,24 @@ _DELIVERY_BYTES = f'"{DELIVERY}"'.encode()
 class StoredLog:
     """A conversation's log, read once and held in memory (a `LogBytes`).
 
-    Without a store, appends stay in memory; without a lease, only the position in the log protects it.
+    Without a store, or with `hold_back`, appends stay in memory as `pending`; without a lease, only the position in the log
+    protects it.
     """
 
     path = ""
 
     def __init__(
-        self, store: LogStore | None, conversation: str, data: bytes, lease: Lease | None = None
+        self,
+        store: LogStore | None,
+        conversation: str,
+        data: bytes,
+        lease: Lease | None = None,
+        *,
+        hold_back: bool = False,
     ) -> None:
-        self.conversation, self.lease = conversation, lease
+        self.conversation = conversation
         self._store, self._data = store, bytearray(data)
-        self._closed, self._back = False, store is None
+        self.reopen(lease, hold_back=hold_back)
         self._key = ""
         self._stored = len(data)
         # Delivery keys of its messages.
@@ -101,7 +108,7 @@ class StoredLog:
         key = self._key
         if key:
             data = orjson.dumps({"type": DELIVERY, "key": key}) + b"\n" + data
-        if self._store is not None and not self._back:
+        if self._store is not None and not self._holds_back:
             at, write_id = len(self._data), uuid.uuid4().hex
             end = self._store.append(
                 self.conversation, data, at=at, write_id=write_id, lease=self.lease
@@ -114,10 +121,6 @@ class StoredLog:
             self.keys.add(key)
             self._key = ""
 
-    def hold_back(self, whether: bool) -> None:
-        """Set whether appends stay in memory as `pending`."""
-        self._back = whether or self._store is None
-
     def stored(self, end: int) -> None:
         """Note that pending bytes are now in the store, up to this end."""
         self._stored = end
@@ -129,9 +132,9 @@ class StoredLog:
         """Stop writing."""
         self._closed = True
 
-    def reopen(self, lease: Lease) -> None:
+    def reopen(self, lease: Lease | None, *, hold_back: bool) -> None:
         """Continue under another lease, if the store holds exactly these bytes."""
-        self.lease, self._closed = lease, False
+        self.lease, self._closed, self._holds_back = lease, False, hold_back
 
     def lines(self) -> Iterator[bytes]:
         """Lines from the first to the last, line ends included."""
@@ -312,30 +315,13 @@ class SharedSummaries:
             limit = "must have a synchronous form"
             raise InvalidPolicy("summarizer", type(self._inner).__name__, limit)
         self._store, self._conversation = store, checked_name(conversation)
+        self.name = str(self._inner.name)
+        self.modes: tuple[Literal["shared", "plain", "native"], ...]
+        self.modes = tuple(getattr(self._inner, "modes", ("plain",)))
+        self.window_tokens: int | None = getattr(self._inner, "window_tokens", None)
+        self.max_output_tokens: int | None = getattr(self._inner, "max_output_tokens", None)
         self.calls = 0
         """Requests that were not answered from the store."""
-
-    @property
-    def name(self) -> str:
-        """The summarizer's."""
-        return str(self._inner.name)
-
-    @property
-    def modes(self) -> tuple[Literal["shared", "plain", "native"], ...]:
-        """The summarizer's."""
-        return tuple(getattr(self._inner, "modes", ("plain",)))
-
-    @property
-    def window_tokens(self) -> int | None:
-        """The summarizer's."""
-        tokens: int | None = getattr(self._inner, "window_tokens", None)
-        return tokens
-
-    @property
-    def max_output_tokens(self) -> int | None:
-        """The summarizer's."""
-        tokens: int | None = getattr(self._inner, "max_output_tokens", None)
-        return tokens
 
     def __repr__(self) -> str:
         return f"SharedSummaries({self._inner!r}, {self._conversation!r})"

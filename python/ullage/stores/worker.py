@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from ullage.exceptions import InvalidPolicy, LeaseHeld, UllageError
+from ullage.facts.words import blocks_of
 from ullage.manager import ContextManager
-from ullage.messages import Item, message_of
+from ullage.messages import Item, role_of
 from ullage.stores.folder_store import OffloadedResults
 from ullage.stores.store_protocols import (
     AsyncLogStore,
@@ -121,12 +122,8 @@ class Checkout:
     def answered(self) -> bool:
         """Whether the newest message is the model's and calls no tool, so nothing is left to do."""
         newest = self.manager.history[-1] if len(self.manager.history) else None
-        message = message_of(newest) if newest is not None else None
-        if message is None or message.get("role") != "assistant":
-            return False
-        content = message.get("content")
-        blocks = content if isinstance(content, list) else []
-        return not any(block.get("type") == "tool_use" for block in blocks)
+        calls = (block.get("type") == "tool_use" for block in blocks_of(newest))
+        return role_of(newest) == "assistant" and not any(calls)
 
 
 class Worker:
@@ -242,11 +239,10 @@ class Worker:
         # The manager from last time, if nobody wrote since.
         if held is not None and held._log.end == self.store.end(name):
             log = held._log
-            log.reopen(lease)
-            log.hold_back(at_end)
+            log.reopen(lease, hold_back=at_end)
         else:
-            log = StoredLog(self.store, name, self.store.read(name), lease)
-            log.hold_back(at_end)
+            data = self.store.read(name)
+            log = StoredLog(self.store, name, data, lease, hold_back=at_end)
             held = Checkout(name, begun(log, self._policy, self._arguments(name)), log)
         try:
             yield held

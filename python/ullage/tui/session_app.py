@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
+from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, VerticalScroll
@@ -36,6 +37,7 @@ from ullage.sessions.find import (
     found_sessions,
     holds,
     home_relative,
+    inspect_opened,
     opened_path,
     title_of,
     tool_folders,
@@ -152,10 +154,8 @@ class SessionScreen(Screen[None]):
 
     # ---- opening and following
 
+    @work(thread=True, exclusive=True, group="open")
     def _load(self) -> None:
-        self.run_worker(self._open, thread=True, exclusive=True, group="open")
-
-    def _open(self) -> None:
         try:
             if self.shown is None:
                 self.app.call_from_thread(self._glanced, glance(self.path))
@@ -191,8 +191,10 @@ class SessionScreen(Screen[None]):
             self._load()
 
     def _show_now(self, shown: ShownSession) -> None:
-        inspection, marks = shown.holds(), shown.window
-        self.messages_tokens = inspection.anchored_tokens - shown.overhead_tokens()
+        inspection, marks = inspect_opened(shown.session).inspection, shown.window
+        # No compaction shrinks system prompt and tools.
+        overhead = shown.session.overhead_tokens(shown.weights)
+        self.messages_tokens = inspection.anchored_tokens - overhead
         bar = bar_of(inspection.anchored_tokens, marks.context, 36)
         head = [
             f"{visible(shown.session.model) or 'unknown model'} · {shown.session.format} · {shown.session.size:,} bytes",
@@ -260,19 +262,19 @@ class SessionScreen(Screen[None]):
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
         """Load slow content when its tab is shown."""
         if event.pane.id == "levels" and not self.removals and self.shown is not None:
-            self.run_worker(self._replay, thread=True, exclusive=True, group="replay")
+            self._replay(self.shown)
         elif event.pane.id == "compact":
             slider = self.query_one(TargetSlider)
             slider.focus()
             self._preview(slider.percent)
 
-    def _replay(self) -> None:
+    @work(thread=True, exclusive=True, group="replay")
+    def _replay(self, shown: ShownSession) -> None:
         from ullage.tui.shown_session import removals_of
 
-        if self.shown is not None:
-            self.app.call_from_thread(self._replayed, removals_of(self.shown.session))
+        self.app.call_from_thread(self._replayed, shown, removals_of(shown.session))
 
-    def _replayed(self, removals: list[RemovalRow]) -> None:
+    def _replayed(self, shown: ShownSession, removals: list[RemovalRow]) -> None:
         self.removals = removals
         table = self.query_one("#removals", DataTable)
         table.clear()
@@ -280,8 +282,8 @@ class SessionScreen(Screen[None]):
             figures = (str(row.request), f"{row.freed_tokens:,}")
             request, freed = (Text(figure, justify="right") for figure in figures)
             table.add_row(request, row.level, freed, Text(row.why), key=str(at))
-        if not removals and self.shown is not None:
-            window = self.shown.window.context
+        if not removals:
+            window = shown.window.context
             smaller = min(200_000, window // 2)
             hint = f"In a window of {window:,} tokens no level had to act.\n\nCLAUDE_CODE_AUTO_COMPACT_WINDOW={smaller} ullage tui … tries a smaller one."
             self.query_one("#removed", Static).update(hint)
@@ -296,13 +298,16 @@ class SessionScreen(Screen[None]):
     def _preview(self, percent: int) -> None:
         if self.shown is None:
             return
-        shown, target = self.shown, self._target(percent)
+        target = self._target(percent)
         self.query_one("#preview", Static).update(f"trying {target:,} tokens …")
-        self.run_worker(lambda: self._try(shown, target), thread=True, exclusive=True, group="try")
+        self._try(self.shown, target)
 
+    @work(thread=True, exclusive=True, group="try")
     def _try(self, shown: ShownSession, target: int) -> None:
+        from ullage.sessions import compact_session
+
         try:
-            text = preview_text(shown.tried(target), target)
+            text = preview_text(compact_session(shown.session, target_tokens=target), target)
         except UllageError as exc:
             text = visible(f"{exc}\n{exc.hint}")
         self.app.call_from_thread(self.query_one("#preview", Static).update, Text(text))
@@ -311,9 +316,12 @@ class SessionScreen(Screen[None]):
         """Write the compaction next to the session, which is not changed."""
         if self.shown is None:
             return
+        from ullage.sessions import compact_session
+
         output = self.path.with_name(f"{self.path.stem}.compacted.jsonl")
+        target = self._target(self.query_one(TargetSlider).percent)
         try:
-            done = self.shown.written(self._target(self.query_one(TargetSlider).percent), output)
+            done = compact_session(self.shown.session, target_tokens=target, output=output)
         except UllageError as exc:
             self.notify(visible(f"{exc}\n{exc.hint}"), severity="error", markup=False)
             return
@@ -366,6 +374,7 @@ def _marked(text: str, words: str) -> Text:
 def preview_text(done: CompactedSession, target: int) -> str:
     """What a compaction would do, with its summary."""
     from ullage.compaction.job import warning_text
+    from ullage.facts.words import text_of
 
     counts = done.result.report
     if not done.result.compacted:
@@ -377,11 +386,7 @@ def preview_text(done: CompactedSession, target: int) -> str:
         f"target  {target:>11,} tokens of messages: {counts.messages_after:,} used; system prompt and tools take {overhead:,} more",
         *(f"note: {warning_text(part)}" for part in counts.warnings),
     ]
-    summary = next(reversed(done.result.summary_messages), {})
-    text = summary.get("message", summary).get("content", "")
-    if not isinstance(text, str):
-        text = "\n".join(str(part.get("text", "")) for part in text)
-    return visible("\n".join([*lines, "", text]))
+    return visible("\n".join([*lines, "", *map(text_of, done.result.summary_messages[-1:])]))
 
 
 MOST_SESSIONS = 60
@@ -414,8 +419,9 @@ class SessionsScreen(Screen[None]):
         self.rows: list[ListedSession] = []
         self.sorting: Sorting = "age"
         self.reading = True
-        self.run_worker(self._read, thread=True)
+        self._read()
 
+    @work(thread=True)
     def _read(self) -> None:
         from ullage.sessions.find import listed  # not for one session's first look
 

@@ -10,14 +10,12 @@ from ullage.counting.calibration import weights_for
 from ullage.counting.models import UNKNOWN_CONTEXT_WINDOW, ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import UllageError
-from ullage.levels.breakdown import Inspection
 from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
 from ullage.recall import Archive
 from ullage.recall.text import render, visible
 from ullage.replay import replay_session, script_of
-from ullage.sessions import CompactedSession, Session, compact_session, open_session
-from ullage.sessions.find import inspect_opened
+from ullage.sessions import Session, open_session
 from ullage.tui.first_look import MessageRow, message_row
 
 MOST_ROWS = 400
@@ -36,13 +34,7 @@ class RemovalRow:
 
 
 class ShownSession:
-    """An open session, and the questions about it.
-
-    `path`: a transcript of any known format.
-
-    Raises:
-        InvalidTranscript: It cannot be read.
-    """
+    """An open session, and the questions about it; `InvalidTranscript`: it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -53,19 +45,12 @@ class ShownSession:
         row = table.find(name) or table.stated(name, context_window=assumed)
         self.window = window_for(row, settings=WindowSettings.from_env())
         self.stamp = _stamp(path)
-        self._ledger: core.Ledger | None = None
+        self.weights = weights_for(name or None)
+        self._ledger = core.Ledger(self.weights, self.session.messages)
 
     def has_changed(self) -> bool:
         """Whether the file changed since it was opened."""
         return _stamp(self.path) != self.stamp
-
-    def holds(self) -> Inspection:
-        """What the next request would hold."""
-        return inspect_opened(self.session).inspection
-
-    def overhead_tokens(self) -> int:
-        """System prompt and tools, which no compaction shrinks."""
-        return self.session.overhead_tokens(weights_for(self.session.model or None))
 
     def rows(self, words: str = "") -> list[MessageRow]:
         """The newest messages, oldest first; with words, the newest that contain them."""
@@ -81,22 +66,11 @@ class ShownSession:
 
     def tokens(self, at: int) -> int:
         """Estimated tokens of a message."""
-        if self._ledger is None:
-            weights = weights_for(self.session.model or None)
-            self._ledger = core.Ledger(weights, self.session.messages)
         return int(self._ledger.tokens(at, at + 1))
 
     def text(self, at: int) -> str:
         """A whole message as text."""
         return visible(render(self.session.messages[at]))
-
-    def tried(self, target_tokens: int) -> CompactedSession:
-        """A compaction that is not written."""
-        return compact_session(self.session, target_tokens=target_tokens)
-
-    def written(self, target_tokens: int, output: Path) -> CompactedSession:
-        """The same, written to a new file."""
-        return compact_session(self.session, target_tokens=target_tokens, output=output)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

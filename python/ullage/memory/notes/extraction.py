@@ -15,17 +15,18 @@ from typing import Any, Final, TypeAlias
 from ullage.compaction.cut import CompactionInput, read_source
 from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_thread
 from ullage.counting.media_stripping import strip_media
-from ullage.effects import Call, Cancelled, CancelToken, Effect, Flow, Summarize
+from ullage.effects import Call, Cancelled, Effect, Flow, LetOthersRun
 from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots
-from ullage.exceptions import InvalidPolicy, MissingExtra, UllageError
+from ullage.exceptions import UllageError
 from ullage.facts import note_inputs
 from ullage.facts.words import blocks_of, summary_text
 from ullage.memory import wording
 from ullage.memory.notes.folder import PROGRAMS, MemoryFolder, Note, heads_text, read_only
+from ullage.memory.notes.note_recall import reply_of
 from ullage.memory.session.template import find_key, item_key, safe_end
 from ullage.messages import Item, role_of
 from ullage.summarizers.lines import model_writer_of
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+from ullage.summarizers.protocol import SummaryRequest, WriterLike
 
 RunCommand: TypeAlias = Callable[[Sequence[str]], str]
 """Runs a command, given as its words, and returns its output."""
@@ -133,18 +134,13 @@ def _asked(work: _Work, prompt: str) -> Generator[Effect, Any, dict[str, Any] | 
     request = SummaryRequest(
         messages=work.messages, prompt=prompt, max_output_tokens=4_000, source="memory_extract"
     )
-    try:
-        reply = yield Summarize(request, work.model)
-    except (Cancelled, InvalidPolicy, MissingExtra):
-        raise  # the caller's, not the model's
-    except Exception:
+    reply = yield from reply_of(work.model, request)
+    if reply is None:
         return None
-    tools = reply.tool_calls if isinstance(reply, SummaryReply) else ()
-    work.refused += [
-        Refused(name, "is a tool; only notes may be read and written") for name in tools
-    ]
-    text = reply.text if isinstance(reply, SummaryReply) else str(reply or "")
-    match = _OBJECT.search(text)
+    yield LetOthersRun()  # work that was cancelled while the model was answering ends here
+    reason = "is a tool; only notes may be read and written"
+    work.refused += [Refused(name, reason) for name in reply.tool_calls]
+    match = _OBJECT.search(reply.text)
     try:
         value = json.loads(match[0]) if match else None
     except (ValueError, RecursionError):
@@ -363,8 +359,8 @@ class NoteKeeper:
                 return False
         flow = partial(self._flow, tuple(items))
         work = BackgroundWork(
-            lambda cancel: run_flow_on_thread(flow(cancel), self._model, cancel=cancel),
-            lambda cancel: arun_flow(flow(cancel), cancel=cancel),
+            lambda cancel: run_flow_on_thread(flow(), self._model, cancel=cancel),
+            lambda cancel: arun_flow(flow(), cancel=cancel),
             done=self._done,
         )
         if self._background.submit(work) == "no_slot":
@@ -373,17 +369,14 @@ class NoteKeeper:
             self._turns = 0
         return True
 
-    def _flow(
-        self, items: Sequence[Item], cancel: CancelToken
-    ) -> Flow[tuple[Extraction | None, str] | None]:
+    def _flow(self, items: Sequence[Item]) -> Flow[tuple[Extraction | None, str] | None]:
         """What one extraction came to, `None` if it failed, and the last message that it read; `None`: there was nothing new."""
         source = read_source(items)
         first, end = self._first(source), safe_end(source.context)
         if end <= first:
             return None
         messages = source.bare(first, end, plain=True)
-        flow = extract_flow(self.folder, messages, self._model, self._run_command)
-        outcome = yield from _watched(flow, cancel)
+        outcome = yield from extract_flow(self.folder, messages, self._model, self._run_command)
         failed = outcome.skipped.startswith("the model gave no answer")
         return None if failed else outcome, item_key(source.stored[end - 1])
 
@@ -425,25 +418,3 @@ class NoteKeeper:
         """Cancel, and begin no more."""
         self._closed = True
         self._background.cancel()
-
-
-def _watched(flow: Flow[Extraction], cancel: CancelToken) -> Flow[Extraction]:
-    """The flow, also stopped after a response: if it was cancelled while the model was working, it writes nothing."""
-    step: Callable[[], Effect] = partial(next, flow)
-    while True:
-        try:
-            effect = step()
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        try:
-            result = yield effect
-        except Cancelled:
-            flow.close()
-            raise
-        except Exception as exc:
-            step = partial(flow.throw, exc)
-            continue
-        if cancel.is_set():
-            flow.close()
-            raise Cancelled("cancelled")
-        step = partial(flow.send, result)

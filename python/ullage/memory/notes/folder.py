@@ -350,21 +350,22 @@ class Sandbox:
     def stamp(self) -> list[tuple[str, int, int]]:
         """What tells whether any file changed: one look, in the order of the file system, nothing checked or sorted."""
         stamps: list[tuple[str, int, int]] = []
+        for entry in self._entries():
+            with suppress(OSError):  # removed since
+                info = entry.stat(follow_symlinks=False)
+                stamps.append((entry.path, info.st_size, info.st_mtime_ns))
+        return stamps
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        """All that lies below the root and is no folder, links and drafts included."""
         folders = [str(self.root)]
         while folders:
-            try:
-                entries = os.scandir(folders.pop())
-            except OSError:
-                continue
-            with entries:
+            with suppress(OSError), os.scandir(folders.pop()) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
-                        continue
-                    with suppress(OSError):  # removed since
-                        info = entry.stat(follow_symlinks=False)
-                        stamps.append((entry.path, info.st_size, info.st_mtime_ns))
-        return stamps
+                    else:
+                        yield entry
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
@@ -378,19 +379,16 @@ class Sandbox:
             handle = os.open(self.root, _FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
         try:
             for part in parts[:-1]:
-                inner = self._entered(path, part, handle, make=make)
+                if make:
+                    with _named_errors(path), suppress(FileExistsError):
+                        self._no_twin(path, part, handle)
+                        os.mkdir(part, 0o700, dir_fd=handle)
+                inner = self._opened(path, part, _FOLDER, handle)
                 os.close(handle)
                 handle = inner
             yield handle, parts[-1]
         finally:
             os.close(handle)
-
-    def _entered(self, path: str, part: str, handle: int, *, make: bool) -> int:
-        if make:
-            with _named_errors(path), suppress(FileExistsError):
-                self._no_twin(path, part, handle)
-                os.mkdir(part, 0o700, dir_fd=handle)
-        return self._opened(path, part, _FOLDER, handle)
 
     def _opened(self, path: str, name: str, flags: int, folder: int) -> int:
         try:
@@ -425,21 +423,11 @@ class Sandbox:
             info = look()
             if not stat.S_ISREG(info.st_mode):
                 raise PathRefused(path, "is not a regular file")
-            if info.st_nlink <= 1 or info.st_nlink <= self._names(info):
+            # While a draft is put in place the file has two names.
+            inner_names = (entry for entry in self._entries() if entry.inode() == info.st_ino)
+            if info.st_nlink <= 1 or info.st_nlink <= sum(1 for _ in inner_names):
                 return
         raise PathRefused(path, "is a hard link to a file outside the folder")
-
-    def _names(self, info: os.stat_result) -> int:
-        """How often a file is named below the root, drafts included: while one is put in place it has two names."""
-        count, folders = 0, [str(self.root)]
-        while folders:
-            with suppress(OSError), os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    elif entry.inode() == info.st_ino:
-                        count += 1
-        return count
 
     def _install(self, path: str, draft: str, name: str, folder: int, *, new: bool) -> None:
         if _is_link(name, folder):

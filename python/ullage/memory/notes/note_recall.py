@@ -465,13 +465,21 @@ class NoteRecall:
         request = SummaryRequest(
             messages=(), prompt=asked, max_output_tokens=500, source="memory_recall"
         )
-        try:
-            reply = yield Summarize(request, self._writer)
-        except (Cancelled, InvalidPolicy, MissingExtra):
-            raise  # the caller's, not the model's
-        except Exception:
-            return []
-        return _chosen(reply, {note.path for note in newest}, most)
+        reply = yield from reply_of(self._writer, request)
+        return _chosen(reply.text, {note.path for note in newest}, most) if reply else []
+
+
+def reply_of(
+    writer: Writer | None, request: SummaryRequest
+) -> Generator[Effect, Any, SummaryReply | None]:
+    """What a model answers; `None`: its call failed, which is no error of the caller's."""
+    try:
+        reply = yield Summarize(request, writer)
+    except (Cancelled, InvalidPolicy, MissingExtra):
+        raise  # the caller's, not the model's
+    except Exception:
+        return None
+    return reply if isinstance(reply, SummaryReply) else SummaryReply(text=str(reply or ""))
 
 
 def _teaches(note: Note, tools: Collection[str]) -> bool:
@@ -481,9 +489,8 @@ def _teaches(note: Note, tools: Collection[str]) -> bool:
     return named and bool(_USAGE.search(heading)) and not _WARNING.search(heading)
 
 
-def _chosen(reply: Any, allowed: Collection[str], most: int) -> list[str]:
-    text = reply.text if isinstance(reply, SummaryReply) else reply
-    for match in _NAMES.finditer(text if isinstance(text, str) else ""):
+def _chosen(text: str, allowed: Collection[str], most: int) -> list[str]:
+    for match in _NAMES.finditer(text):
         try:
             names = json.loads(match[0])
         except ValueError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ullage.exceptions import LogConflict, StoreError
+from ullage.transcript.log import lock_file
 
 NOTES = "summary.md"
 PREVIOUS = "previous.md"
@@ -313,11 +313,12 @@ class _Folder:
     def locked(self) -> int:
         fd = self._open(_LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            if not _try_lock(fd):
-                raise LogConflict(f"{self.path}: another update is running")
+            lock_file(fd, str(self.path))
             os.utime(fd if os.utime in os.supports_fd else self.path / _LOCK)
-        except BaseException:
+        except BaseException as exc:
             os.close(fd)
+            if isinstance(exc, LogConflict):
+                raise LogConflict(f"{self.path}: another update is running") from exc
             raise
         return fd
 
@@ -327,9 +328,11 @@ class _Folder:
         except FileNotFoundError:
             return None
         try:
-            if _try_lock(fd):
-                return None
+            lock_file(fd, str(self.path))
+        except LogConflict:
             return max(time.time() - os.fstat(fd).st_mtime, 0.0)
+        else:
+            return None
         finally:
             os.close(fd)
 
@@ -349,25 +352,3 @@ def _reported(path: Path) -> Iterator[None]:
         raise
     except OSError as exc:
         raise StoreError((exc.strerror or str(exc)).lower(), path=str(path)) from exc
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(fd: int) -> bool:
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _try_lock(fd: int) -> bool:
-        # flock belongs to the open file: it also keeps out a second updater in this process.
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

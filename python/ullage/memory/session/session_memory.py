@@ -34,7 +34,13 @@ from ullage.memory.session.update import (
     update_flow,
 )
 from ullage.messages import Item, role_of
-from ullage.observe.events import Event, Listener, SessionMemoryFinished, SessionMemoryStarted
+from ullage.observe.events import (
+    Event,
+    Listener,
+    SessionMemoryFinished,
+    SessionMemoryStarted,
+    tell,
+)
 from ullage.policy import SessionMemoryPolicy
 from ullage.recall.store import file_stem
 from ullage.summarizers.lines import model_writer_of
@@ -330,7 +336,7 @@ class SessionMemory:
             return self._feed.up_to(whole, len(whole) - len(items) + end)
 
         def flow() -> Flow[UpdateReport]:
-            self._tell(started)
+            tell(self._heard, started)
             return update_flow(replace(self._job(items), facts=facts, locked=locks.append))
 
         def given_up() -> None:
@@ -360,29 +366,21 @@ class SessionMemory:
             if result.outcome not in (UpdateOutcome.CANCELLED, UpdateOutcome.DROPPED):
                 well = result.outcome is not UpdateOutcome.FAILED
                 self._progress = self._progress.ended(well=well)
-        self._tell(
-            SessionMemoryFinished(
-                outcome=result.outcome.value,
-                reason=result.reason,
-                updater=result.updater,
-                absorbed=result.absorbed,
-                edits=result.edits,
-                calls=result.calls,
-                refused=tuple(refusal.line() for refusal in result.refusals),
-                over=result.over,
-            )
+        finished = SessionMemoryFinished(
+            outcome=result.outcome.value,
+            reason=result.reason,
+            updater=result.updater,
+            absorbed=result.absorbed,
+            edits=result.edits,
+            calls=result.calls,
+            refused=tuple(refusal.line() for refusal in result.refusals),
+            over=result.over,
         )
+        tell(self._heard, finished)
 
     def listen(self, listeners: Iterable[Listener]) -> None:
         """Call these, too, with each update; a manager passes its own. One that is called already is not called twice."""
         self._heard += tuple(listener for listener in listeners if listener not in self._heard)
-
-    def _tell(self, event: Event) -> None:
-        for listener in self._heard:
-            try:
-                listener(event)
-            except Exception:  # noqa: S112 - a listener only observes; its failure must not stop the work
-                continue
 
     def update(self, items: Sequence[Item]) -> UpdateReport:
         """Update the notes now, whatever the thresholds.
@@ -478,7 +476,7 @@ class SessionMemory:
                 total_tokens=most if tokens is None else min(tokens, most),
                 measure=measured,
                 where=shown_path(folder),
-            ).text
+            )
 
         # Notes without a record, as after a resume elsewhere: how far they reach is unknown, so only the newest part is kept.
         return Remembered(len(items) if start is None else start, text)

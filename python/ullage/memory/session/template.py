@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,35 +19,11 @@ from ullage.messages import Item, largest, message_of, role_of
 from ullage.summarizers.budgeted_text import begin
 from ullage.summarizers.protocol import SummaryReply
 
-_FORM = (
-    ("Session Title", "A name for this session in five to ten words, dense and without filler"),
-    (
-        "Current State",
-        "What is being worked on right now, what is open, and which steps follow directly",
-    ),
-    ("Task specification", "What the user asked for, with every decision about how it should be"),
-    ("Files and Functions", "The files that matter, what is in them and why they matter"),
-    ("Workflow", "Commands that are run, in which order, and how to read what they print"),
-    (
-        "Errors & Corrections",
-        "Errors and how they were resolved, what the user corrected, what was tried and must not be tried again",
-    ),
-    (
-        "Codebase and System Documentation",
-        "The parts of the system, how they work and how they fit together",
-    ),
-    ("Learnings", "What worked, what did not, what to avoid; nothing that is in another section"),
-    (
-        "Key results",
-        "Results that the user asked for, verbatim: an answer, a table, a document",
-    ),
-    ("Worklog", "Step by step, in one short line each: what was tried and what was done"),
-)
-
-TITLES = tuple(title for title, _ in _FORM)  # the ten sections, in their order
-
-DEFAULT_TEMPLATE = "\n\n".join(f"# {title}\n_{about}_" for title, about in _FORM) + "\n"
+DEFAULT_TEMPLATE = Path(__file__).with_name("template.md").read_text(encoding="utf-8")
 """The notes before anything is known."""
+
+TITLES = tuple(re.findall("^# (.*)$", DEFAULT_TEMPLATE, re.MULTILINE))
+"""The ten sections, in their order."""
 
 _HEADING = pattern(r"# +(\S.*?)\s*$")
 _ITALIC = pattern(r"_(?!_).*[^_\s]_\s*$|\*(?!\*).*[^*\s]\*\s*$")
@@ -152,14 +130,6 @@ class Excess:
         return bool(self.sections) or self.total > self.limit
 
 
-@dataclass(frozen=True, slots=True)
-class TrimmedNotes:
-    """Notes that fit, and the titles of the sections that lost something."""
-
-    text: str
-    shortened: tuple[str, ...]
-
-
 def excess(notes: str, *, section_tokens: int, total_tokens: int, measure: Measure) -> Excess:
     """What is too long in notes: of one section, and of all."""
     sizes = [(section.title, measure(section.text())) for section in parse_notes(notes)]
@@ -169,7 +139,7 @@ def excess(notes: str, *, section_tokens: int, total_tokens: int, measure: Measu
 
 def cut_notes(
     notes: str, *, section_tokens: int, total_tokens: int, measure: Measure, where: str = ""
-) -> TrimmedNotes:
+) -> str:
     """Notes for a reader, within their limits; cuts are marked, with the place of the rest.
 
     Lines in italics are instructions for editing and are removed, as are empty sections.
@@ -178,15 +148,11 @@ def cut_notes(
     """
     sections = [replace(section, about="") for section in parse_notes(notes) if section.body]
     wanted = [min(measure(section.text()), section_tokens) for section in sections]
-    room = _rooms(sections, wanted, total_tokens)
-    written, shortened = [], []
-    for section, tokens in zip(sections, room, strict=True):
-        text = section.text()
-        if measure(text) > tokens:
-            text = _shorter(section, tokens, measure, where)
-            shortened.append(section.title)
-        written.append(text)
-    return TrimmedNotes("\n\n".join(written), tuple(shortened))
+    written = []
+    for section, tokens in zip(sections, _rooms(sections, wanted, total_tokens), strict=True):
+        fits = measure(section.text()) <= tokens
+        written.append(section.text() if fits else _shorter(section, tokens, measure, where))
+    return "\n\n".join(written)
 
 
 def _rooms(sections: list[Section], wanted: list[int], total: int) -> list[int]:

@@ -373,13 +373,14 @@ PLAIN_SYSTEM = (
 MAX_CHARS = MAX_BYTES // 4  # of the notes after an edit: a character has up to four bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NotesDraft:
     """The edits that the model requested."""
 
-    edits: tuple[NotesEdit, ...] = ()  # those that fit, in order
-    refusals: tuple[Refusal, ...] = ()  # everything else that it tried
-    end: int = 0  # position after the last message that it was shown
+    text: str  # the notes with those that fit
+    end: int  # position after the last message that it was shown
+    edits: list[NotesEdit] = field(default_factory=list)  # those that fit, in order
+    refusals: list[Refusal] = field(default_factory=list)  # everything else that it tried
     calls: int = 0  # calls that were made
     problem: str = ""  # why nothing may be written; empty: there is no problem
 
@@ -391,7 +392,7 @@ def _edits_flow(part: _Part) -> Flow[NotesDraft]:
     what the notes cover stays without a gap.
     """
     calls = 0
-    draft = NotesDraft(problem="the summarizer has no call mode")
+    draft = NotesDraft(part.loaded.text, part.end, problem="the summarizer has no call mode")
     prompt = update_prompt(
         template=part.loaded.prompt,
         notes=part.loaded.text,
@@ -412,18 +413,20 @@ def _edits_flow(part: _Part) -> Flow[NotesDraft]:
             end = int(starts[len(starts) // 2])
         if not draft.problem:
             break
-    return replace(draft, calls=calls)
+    draft.calls = calls
+    return draft
 
 
 def _attempt(part: _Part, prompt: str, mode: str, end: int) -> Flow[tuple[NotesDraft, bool]]:
     """One conversation with the model about the part up to `end`; and whether that was too long for it."""
-    notes, path, shared = part.loaded.text, shown_path(part.job.folder), mode == "shared"
+    path, shared = shown_path(part.job.folder), mode == "shared"
     messages: list[Mapping[str, Any]] = _shown(part, end, shared=shared)
     if (redact := part.job.redact) is not None:
         prompt = redact(prompt)
         messages = [_map_text(message, redact) for message in messages]
-    draft = NotesDraft(end=end)
-    for calls in range(1, MAX_TURNS + 1):
+    draft = NotesDraft(part.loaded.text, end)
+    for attempt in range(1, MAX_TURNS + 1):
+        draft.calls = attempt
         request = SummaryRequest(
             messages=tuple(messages),
             prompt=prompt,
@@ -431,29 +434,31 @@ def _attempt(part: _Part, prompt: str, mode: str, end: int) -> Flow[tuple[NotesD
             system=None if shared else PLAIN_SYSTEM,
             max_output_tokens=OUTPUT_TOKENS,
             deadline_seconds=part.job.policy.stale_seconds,
-            attempt=calls,
+            attempt=attempt,
             source="session_memory",
         )
-        draft = replace(draft, calls=calls)
         try:
             reply = yield Summarize(request, part.job.summarizer)
         except Cancelled:
             raise
         except Exception as exc:
-            problem = f"the call failed: {type(exc).__name__}: {exc}"[:300]
-            return replace(draft, edits=(), problem=problem), classify(exc).is_overflow
+            draft.problem = f"the call failed: {type(exc).__name__}: {exc}"[:300]
+            return draft, classify(exc).is_overflow
         reply = SummaryReply(text=reply) if isinstance(reply, str) else reply
         if reply.is_refusal:
-            return replace(draft, edits=(), problem="the model refused"), False
+            draft.problem = "the model refused"
+            return draft, False
         answer = read_answer(reply, path)
-        notes, edits, refused = _apply(notes, answer)
-        draft = replace(draft, edits=(*draft.edits, *edits), refusals=(*draft.refusals, *refused))
+        draft.text, edits, refused = _apply(draft.text, answer)
+        draft.edits += edits
+        draft.refusals += refused
         if not refused and not reply.is_cut_off and (answer.done or answer.edits):
             return draft, False
         messages.append({"role": "user", "content": prompt})
         messages.append({"role": "assistant", "content": reply.text.strip() or "(no text)"})
         prompt = _again(len(answer.edits), refused, cut=reply.is_cut_off)
-    return replace(draft, problem="" if draft.edits else "no edit that could be done"), False
+    draft.problem = "" if draft.edits else "no edit that could be done"
+    return draft, False
 
 
 def _shown(part: _Part, end: int, *, shared: bool) -> list[Mapping[str, Any]]:
@@ -780,19 +785,25 @@ def _by_copies(part: _Part, lock: Lock) -> Flow[UpdateReport]:
 def _by_model(part: _Part, lock: Lock) -> Flow[UpdateReport]:
     draft: NotesDraft = yield from _edits_flow(part)
     part = replace(part, end=draft.end)
-    if not draft.problem and not part.over() and len(part.loaded.text) > SHORT:
-        after, _ = _replayed(part.loaded.text, draft=draft)
-        if len(after) * LEAST_KEPT < len(part.loaded.text):
-            draft = replace(draft, problem="the notes would lose most of what they say")
+    length = len(part.loaded.text)
+    loses_most = length > SHORT and len(draft.text) * LEAST_KEPT < length
+    if loses_most and not draft.problem and not part.over():
+        draft.problem = "the notes would lose most of what they say"
     events: dict[str, Any] = {
-        "refusals": draft.refusals,
+        "refusals": tuple(draft.refusals),
         "calls": draft.calls,
         "updater": str(getattr(part.job.summarizer, "name", "model")),
     }
     if draft.problem:
         outcome = UpdateOutcome.FAILED
         return part.report(part.loaded.text, outcome=outcome, reason=draft.problem, **events)
-    text, lost, digest = yield from _commit(part, lock, partial(_replayed, draft=draft))
+
+    def replayed(text: str) -> tuple[str, int]:
+        """The notes with the edits, and how many could not be done."""
+        text, _, refused = _apply(text, EditsAnswer(draft.edits))
+        return text, len(refused)
+
+    text, lost, digest = yield from _commit(part, lock, replayed)
     events.update(edits=len(draft.edits) - lost, conflicts=lost)
     if lost:
         # The user's version stays; since part of the update is missing from the notes, they cover no more than before.
@@ -808,9 +819,3 @@ LEAST_KEPT = 4
 """An update that leaves less than 1/4 of notes that are not too long is a mistake, or was induced by injected text."""
 
 SHORT = 2_000  # characters below which notes may be replaced as a whole
-
-
-def _replayed(text: str, *, draft: NotesDraft) -> tuple[str, int]:
-    """The notes with the edits, and how many could not be done."""
-    text, _, refused = _apply(text, EditsAnswer(list(draft.edits)))
-    return text, len(refused)
