@@ -21,7 +21,6 @@ from ullage.transcript.records import as_mapping, as_string, as_strings
 # were sent; the texts here are Ullage's, the same for every call. Kinds that only inform the user
 # or the host, and unknown kinds, are not shown to the model.
 
-
 Attachment = Mapping[str, Any]
 
 _CLOSING = "</system-reminder>"
@@ -251,9 +250,9 @@ def rendered(item: Item) -> Item | None:
     """
     if item.get("type") != "attachment":
         return item if message_of(item) is not None else None
-    attachment = item.get("attachment")
-    content = render(attachment) if isinstance(attachment, (dict, Mapping)) else None
-    if content is None or not isinstance(attachment, (dict, Mapping)):
+    attachment = as_mapping(item.get("attachment"))
+    content = render(attachment)
+    if content is None:
         return None
     others = {key: value for key, value in item.items() if key != "attachment"}
     meta = attachment.get("type") != "queued_command"  # which holds a user's own words
