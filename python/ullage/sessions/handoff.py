@@ -357,13 +357,14 @@ def _pi_block(block: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-FORMS: Mapping[str, tuple[str, Callable[[Handoff], tuple[Path, bytes]]]] = {
-    "claude-code": ("anthropic", _claude),
-    "codex": ("openai_responses", _codex),
-    "pi": ("anthropic", _pi),
-    "opencode": ("anthropic", _opencode),
+FORMS: Mapping[str, tuple[str, int, Callable[[Handoff], tuple[Path, bytes]]]] = {
+    "claude-code": ("anthropic", 200_000, _claude),
+    "codex": ("openai_responses", 272_000, _codex),
+    "pi": ("anthropic", 200_000, _pi),
+    "opencode": ("anthropic", 200_000, _opencode),
 }
-"""By the name of `ullage handoff --to`: whose rules the context follows, and what makes the session's file and its bytes."""
+"""By the name of `ullage handoff --to`: whose rules the context follows, the tokens of the model that the tool uses by default, and
+what makes the session's file and its bytes."""
 
 
 # OpenCode's database: which sessions it holds, and one of them as the JSON that `opencode export` writes.
@@ -481,9 +482,6 @@ def _filled(block: Any) -> Any:
 
 TargetTool = Literal["claude-code", "codex", "pi", "opencode"]
 
-_WINDOWS = {"claude-code": 200_000, "codex": 272_000, "pi": 200_000, "opencode": 200_000}
-"""Tokens of the model that each tool uses by default; `model` or `window_tokens` states another."""
-
 
 class HandedOver(Frozen):
     """A session in another tool's form."""
@@ -524,12 +522,14 @@ def handoff(
     """
     if to not in FORMS:
         raise InvalidPolicy("to", to, f"must be one of {', '.join(FORMS)}")
-    before = context_tokens(session)
-    limit = _limit(to, model, window_tokens)
+    provider, window, write_as = FORMS[to]
+    before, table = context_tokens(session), ModelTable.builtin()
+    window = window_tokens or (table.lookup(model).context_window if model else window)
+    row = table.stated(model or "handed over", context_window=window)
+    limit = window_for(row).threshold or window
     items, compacted = list(session.items), False
     if target_tokens is not None or before > limit:
         items, compacted = _smaller(session, target_tokens, limit, model)
-    provider, write_as = FORMS[to]
     items = tidied(items)
     if to in ("pi", "opencode"):
         items = whole_responses(items)
@@ -541,19 +541,19 @@ def handoff(
         raise InvalidPolicy("FILE", str(session.path), limit_text)
     now, is_opencode = datetime.now(UTC), to == "opencode"
     name = _ascending("ses", int(now.timestamp() * 1_000), 0) if is_opencode else str(uuid.uuid4())
+    items = clean
+    if view.request(provider=provider).repairs:
+        # The repaired messages go, without the entries' flags.
+        messages = view.request().messages
+        items = [{"type": m["role"], "uuid": str(uuid.uuid4()), "message": m} for m in messages]
     job = Handoff(
         name=name,
         cwd=cwd or session.cwd or str(Path.cwd()),
         title=title_of(session),
         model=model or session.model,
         now=now,
-        items=clean,
+        items=items,
     )
-    if view.request(provider=provider).repairs:
-        # The repaired messages go, without the entries' flags.
-        messages = view.request().messages
-        items = [{"type": m["role"], "uuid": str(uuid.uuid4()), "message": m} for m in messages]
-        job = replace(job, items=items)
     path, data = write_as(job)
     if write:
         write_private(path, data, new=True)
@@ -570,13 +570,6 @@ def handoff(
         messages=len(view.messages),
         losses=Counter(loss.what for loss in (*losses, *sent.losses)),
     )
-
-
-def _limit(to: TargetTool, model: str, window_tokens: int | None) -> int:
-    table = ModelTable.builtin()
-    window = window_tokens or (table.lookup(model).context_window if model else _WINDOWS[to])
-    row = table.stated(model or "handed over", context_window=window)
-    return window_for(row).threshold or window
 
 
 def _smaller(

@@ -26,7 +26,7 @@ from ullage.compaction.cut import ReadItems
 from ullage.compaction.effects_runner import run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.job import CompactionOptions
-from ullage.counting.calibration import Weights, weights_for
+from ullage.counting.calibration import weights_for
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.facts.sections import newest_item
 from ullage.messages import BOUNDARY, SOURCE_ROLE, BlockView, Item, as_blocks, is_summary, now_in_ms
@@ -357,14 +357,20 @@ def compact_session(
     if target is not None:
         _refuse(session, target, overwrite)
     model = options.get("model") or session.model or None
-    before, overhead_tokens = _measured(session, options.get("weights") or weights_for(model))
-    overhead = options.get("overhead_tokens")
+    weights = options.get("weights") or weights_for(model)
+    ledger = core.Ledger(weights, session.items)
+    count, overhead = ledger.anchored(), ledger.overhead
+    # The provider's figure where there is one, as in `inspect`.
+    before = None if count.anchor is None or overhead is None else count.total
+    if options.get("overhead_tokens") is not None:
+        overhead = options["overhead_tokens"]
+    elif before is None:
+        overhead = session.overhead_tokens(weights)
     of_job: dict[str, Any] = {
         **options,
         "model": model,
-        # The provider's figure where there is one, as in `inspect`.
         "context_tokens": before,
-        "overhead_tokens": overhead_tokens() if overhead is None else overhead,
+        "overhead_tokens": overhead,
         "transcript_path": str(target or session.path)
         if transcript_path is None
         else transcript_path,
@@ -395,15 +401,6 @@ def _record(session: Session, done: CompactedSession, path: str | os.PathLike[st
         items = _writable(session)[0].items
         log = [line for _, line in OpenedFile(str(done.path)).lines()]
     record_compaction(path, items, done.result, log=log)
-
-
-def _measured(session: Session, weights: Weights) -> tuple[int | None, Callable[[], int]]:
-    """See `Session.reported_tokens` and `Session.overhead_tokens`, of one look at the entries."""
-    ledger = core.Ledger(weights, session.items)
-    count, overhead = ledger.anchored(), ledger.overhead
-    if count.anchor is None or overhead is None:
-        return None, lambda: session.overhead_tokens(weights)
-    return count.total, lambda: overhead
 
 
 def _compacted(items: ReadItems, options: Mapping[str, Any]) -> CompactionResult:
