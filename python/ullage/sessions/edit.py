@@ -13,7 +13,7 @@ from ullage.facts.words import blocks_of, is_user_input, text_of
 from ullage.messages import BOUNDARY, CLEARED, COPY_OF, Item, is_summary
 from ullage.recall.text import call_title, content_text
 from ullage.sessions.find import context_tokens
-from ullage.sessions.load import Session, blocks_in
+from ullage.sessions.load import Session, blocks_in, cuts_in
 from ullage.sessions.save import (
     append_view,
     check_rewritable,
@@ -183,19 +183,14 @@ def undo_compaction(session: Session, *, write: bool = True) -> Undone:
 
 def _standing(lines: Sequence[Item]) -> list[int]:
     """Places of compactions that were neither taken back nor take one back."""
-    undone = {metadata_of(line).get("undoes") for line in lines if line.get("subtype") == BOUNDARY}
-    return [
-        at
-        for at, line in enumerate(lines)
-        if line.get("subtype") == BOUNDARY
-        and line.get("uuid") not in undone
-        and not metadata_of(line).get("undoes")
-    ]
+    undoes = {at: metadata_of(lines[at]).get("undoes") for at in cuts_in(lines)}
+    undone = set(undoes.values())
+    return [at for at in undoes if not undoes[at] and lines[at].get("uuid") not in undone]
 
 
 def _without(lines: Sequence[Item], at: int) -> list[Item]:
     """The lines as if this compaction and what was written with it, and all views after it, had never been written."""
-    marks = [line for line in lines[at:] if line.get("subtype") == BOUNDARY]
+    marks = [lines[cut] for cut in cuts_in(lines) if cut >= at]
     written = {name for mark in marks for name in as_strings(metadata_of(mark).get("groupUuids"))}
     places = {_place(mark) for mark in marks} - {""}
     lines_left = list(lines[:at])

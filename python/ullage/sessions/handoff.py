@@ -45,6 +45,7 @@ from ullage.transcript import resume
 from ullage.transcript.formats.codex import NOTE
 from ullage.transcript.formats.pi import FLAGS
 from ullage.transcript.log import iso_of, line_of
+from ullage.transcript.records import as_string
 
 
 class Handoff(Frozen):
@@ -64,8 +65,7 @@ class Handoff(Frozen):
 
     def stamp(self, item: Item | None = None) -> str:
         """An entry's time as ISO text, or `now`."""
-        stamp = item.get("timestamp") if item else None
-        return stamp if isinstance(stamp, str) and stamp else iso_of(self.milliseconds)
+        return as_string((item or {}).get("timestamp")) or iso_of(self.milliseconds)
 
 
 # ---- OpenCode --------------------------------------------------------------------------------

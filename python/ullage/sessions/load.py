@@ -142,8 +142,7 @@ class Session(Frozen):
         overhead = core.Ledger(weights, self.items).overhead
         if overhead is None and self.boundaries:
             lines = self.entries()
-            cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
-            for cut in reversed(cuts):
+            for cut in reversed(cuts_in(lines)):
                 overhead = core.Ledger(weights, resume(lines[:cut]).entries).overhead
                 if overhead is not None:
                     break
@@ -164,6 +163,11 @@ class Session(Frozen):
 
     def __repr__(self) -> str:
         return f"Session({self.path.name}, {self.format}, {len(self.messages)} messages)"
+
+
+def cuts_in(lines: Sequence[Item]) -> list[int]:
+    """Places of boundaries, oldest first."""
+    return [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
 
 
 def blocks_in(items: Iterable[Item], kind: str) -> Iterator[BlockView]:
@@ -303,10 +307,9 @@ def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
     """Thinking with what stood before it when it was made: after each boundary that is something else."""
     from ullage.legality import Originals
 
-    cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
     copies = {line.get("uuid"): line.get(COPY_OF) for line in lines if COPY_OF in line}
     originals, seen = Originals(), set[str]()
-    for cut in [*cuts, len(lines)]:
+    for cut in [*cuts_in(lines), len(lines)]:
         view = resume(lines[:cut])
         sources = [{str(copies.get(name, name)) for name in ids} for ids in view.sources]
         fresh = {at for at, ids in enumerate(sources) if not seen.issuperset(ids)}
@@ -400,6 +403,6 @@ def _in_work(draft: Path, process: int) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:
-        return True
+    except PermissionError:  # another user's
+        pass
     return True

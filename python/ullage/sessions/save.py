@@ -50,11 +50,10 @@ from ullage.transcript.log import LogFile, entry_in, line_of, sync_folder
 from ullage.transcript.records import as_mapping, as_string
 from ullage.transcript.write import (
     NEWEST_LINES,
-    Envelope,
-    envelope_of,
+    continued,
     is_managers,
+    lines_to_append,
     refuse_managers,
-    session_lines,
 )
 from ullage.ullage_check import RECORD
 
@@ -133,17 +132,17 @@ def _extend(session: Session, source: OpenedFile, lines: Sequence[Line]) -> None
 
     `StoreError`, naming the session: its lines share a field that cannot be continued.
     """
-    # Ullage 0.1 wrote such lines without a number, so they say nothing about those of Codex.
-    typical = None if session.format == "pi" else _is_of_codex
     newest, first = source.newest(NEWEST_LINES), source.head[:1]
     newest = newest if newest[:1] == first else first + newest  # it is of another type than most
-    envelope = Envelope(newest, _OWN_KEYS[session.format], str(session.path), typical)
-    data = b"".join(line_of(line, at) for at, line in enumerate(envelope.over(lines)))
+    own = _OWN_KEYS[session.format]
+    # Ullage 0.1 wrote such lines without a number, so they say nothing about those of Codex.
+    whole = continued(lines, newest, own, str(session.path), typical=_is_of_tool)
+    data = b"".join(line_of(line, at) for at, line in enumerate(whole))
     with closing(LogFile(source.path, create=False)) as file:
         file.append(data)
 
 
-def _is_of_codex(line: Item) -> bool:
+def _is_of_tool(line: Item) -> bool:
     event = as_mapping(line.get("payload")).get("type")
     return line.get("type") != "compacted" and event != _COMPACTED
 
@@ -436,8 +435,7 @@ def _as_claude_code(
         # Before anything is appended: copies of kept entries belong into the same write.
         result = on_one_chain(result, history)
         with TranscriptLog.open(draft, create=False, durability="none") as log:
-            lines = envelope_of(history, str(session.path)).over(entries_to_write(result))
-            log.write([*lines, *session_lines(history, lines)])
+            log.write(lines_to_append(history, entries_to_write(result), str(session.path)))
         if Transcript.open(draft).shown() != messages:
             raise StoreError("reads back differently from what was compacted", path=str(target))
         before_write(result)
@@ -681,9 +679,8 @@ def append_view(session: Session, items: Sequence[Item], **about: str) -> Sessio
     """Appends a view of these entries of the session, in the order of the context, and opens the file again.
 
     The lines are tried on a copy first: unless that reads back as these items, nothing is written. What `about` says,
-    such as `undoes`, is recorded with the boundary. Raises as `check_rewritable` and `_appended` do.
+    such as `undoes`, is recorded with the boundary. The session is one that `check_rewritable` accepts; raises as `_appended` does.
     """
-    check_rewritable(session)
     write = {CLAUDE_CODE: _as_copies, "codex": _as_history, "pi": _as_branch}[session.format]
     wanted = resume(_bare(items)).messages
     return _appended(session, partial(write, session, items, about), wanted=wanted)
@@ -735,8 +732,7 @@ def _as_copies(
             lines.append(log.entry(copies.of(item, parent), parent=parent))
             parent = str(lines[-1]["uuid"])
         mark["compactMetadata"]["groupUuids"] = [entry["uuid"] for entry in lines[1:]]
-        lines = envelope_of(history, str(session.path)).over(lines)
-        log.write([*lines, *session_lines(history, lines)])
+        log.write(lines_to_append(history, lines, str(session.path)))
 
 
 def _as_stored(session: Session, items: Sequence[Item]) -> Iterator[Item]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from ullage.messages import Block, Content, Item, message_of
@@ -317,7 +316,7 @@ def to_messages(items: Iterable[Item]) -> MessageView:
 
 def messages_of(shown: Sequence[Item]) -> MessageView:
     """As `to_messages`, of entries and messages that the model is shown."""
-    stored = [message_of(item) or _NOTHING for item in shown]
+    stored = [message_of(item) or {} for item in shown]
     steps, orphans = _steps(stored)
     messages: list[dict[str, Any]] = []
     sources: list[tuple[str, ...]] = []
@@ -329,9 +328,6 @@ def messages_of(shown: Sequence[Item]) -> MessageView:
                 sources.append(tuple(dict.fromkeys(uuids)))
     left_over = [(as_string(shown[at].get("uuid")), call) for at, call in orphans]
     return MessageView(messages, sources, left_over)
-
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[list[_Step], list[tuple[int, str]]]:

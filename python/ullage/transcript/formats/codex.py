@@ -8,7 +8,6 @@ Only `response_item` lines are what the model saw; `event_msg` lines repeat them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from ullage.messages import SOURCE_ROLE, Block, as_blocks, is_summary
@@ -30,8 +29,6 @@ _INJECTED = ("<", "# AGENTS.md instructions")
 
 _AGENT_MESSAGE = "agent_message"
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
 NOTE = "internal_chat_message_metadata_passthrough"
 """Codex's own note on an item, which is not sent to the API: for a session that was handed over, what that has no word for."""
 
@@ -44,7 +41,7 @@ def sniff(source: OpenedFile) -> bool:
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads a rollout: one session, with a boundary at each compaction."""
     rollout = _Rollout(source)
-    number, line = 0, _NOTHING
+    number, line = 0, dict[str, Any]()
     for number, line in source.lines():
         rollout.add(number, line)
     rollout.close()
