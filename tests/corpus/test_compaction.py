@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.transcripts import read
 from ullage.compaction import compact
 from ullage.facts import Facts, collect
 from ullage.facts.sections import CLOSING, parse_sections
@@ -15,7 +16,6 @@ from ullage.facts.words import text_of
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import DEFAULT_TOKENS, render
 from ullage.summarizers.lines import MOST_NAMES, candidates, shown
-from ullage.transcript.formats import read
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 

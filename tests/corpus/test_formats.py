@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.transcripts import read
 from tests.properties import shape_rules as rules
 from ullage.providers import (
     anthropic,
@@ -85,13 +86,13 @@ def without_calls(messages: list[Any], calls: set[str]) -> list[Any]:
 
 def test_every_file_is_recognised_and_read(corpus_file: Path) -> None:
     assert formats.detect(corpus_file) == expected(corpus_file)
-    transcript = formats.read(corpus_file)
+    transcript = read(corpus_file)
     assert transcript.format == expected(corpus_file)
     assert all(session.entries for session in transcript.sessions)
 
 
 def test_every_conversation_pairs_its_calls(corpus_file: Path) -> None:
-    transcript = formats.read(corpus_file)
+    transcript = read(corpus_file)
     for session in transcript.sessions:
         parts = [session.messages]
         if transcript.format != "claude_code":
@@ -105,14 +106,14 @@ def test_every_conversation_pairs_its_calls(corpus_file: Path) -> None:
 
 def test_a_resume_of_the_entries_shows_the_same(corpus_file: Path) -> None:
     """What the readers call the context is what the log's own replay finds in their entries."""
-    transcript = formats.read(corpus_file)
+    transcript = read(corpus_file)
     for session in transcript.sessions[:20]:
         assert normal_form(resume(session.entries).messages) == normal_form(session.messages)
 
 
 def test_usage_stands_on_the_responses_that_it_belongs_to(corpus: Path) -> None:
     for path in sorted(corpus.glob("codex_*/*")):
-        said = [e["message"] for e in formats.read(path).entries if e["type"] == "assistant"]
+        said = [e["message"] for e in read(path).entries if e["type"] == "assistant"]
         measured = [m for m in said if "usage" in m]
         assert len(measured) >= 0.85 * len(said)
         for message in measured:
@@ -125,7 +126,7 @@ def test_the_compactions_of_the_corpus(corpus: Path) -> None:
     for path in sorted(corpus.glob("*/*")):
         if path.parent.name.startswith("cc_"):
             continue
-        for session in formats.read(path).sessions:
+        for session in read(path).sessions:
             for entry in session.entries:
                 if entry.get("subtype") == "compact_boundary":
                     found[path.parent.name.partition("_")[0]] += 1
@@ -133,7 +134,7 @@ def test_the_compactions_of_the_corpus(corpus: Path) -> None:
 
 
 def test_one_file_with_many_trajectories_shows_them_all(corpus: Path) -> None:
-    transcript = formats.read(corpus / "openai_tau-bench" / "gpt-4o-airline.json")
+    transcript = read(corpus / "openai_tau-bench" / "gpt-4o-airline.json")
     assert len(transcript.sessions) == 200
     assert len({session.id for session in transcript.sessions}) == 200
     assert all(session.system for session in transcript.sessions)
@@ -149,7 +150,7 @@ SHAPES: dict[str, Any] = {
 
 
 def test_every_conversation_in_every_shape(corpus_file: Path) -> None:
-    for session in formats.read(corpus_file).sessions[:5]:
+    for session in read(corpus_file).sessions[:5]:
         messages = without_calls(session.messages, interrupted(session.messages))
         for name, (module, broken) in SHAPES.items():
             shaped = module.to_provider(messages, system=session.system)

@@ -66,25 +66,24 @@ FORMAT = Recipe(
     (
         Change(
             "python/ullage/transcript/formats/toy.py",
-            "from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript\n\n\n"
+            "from ullage.transcript.formats._model import EntryList, ReadTranscript\n\n\n"
             "def sniff(source):\n    return any('toy' in line for line in source.head)\n\n\n"
             "def read(source):\n    entries = EntryList(source.stem, source.warn)\n"
             "    for number, line in source.lines():\n"
             "        entries.add({'role': line['toy'], 'content': line['words']}, line=number)\n"
-            "    session = ReadSession(entries.session, entries.entries)\n"
-            "    return ReadTranscript('toy', source.path, (session,), warnings=tuple(source.warnings))\n",
+            "    return ReadTranscript('toy', [entries.read()])\n",
         ),
         Change(
             "python/ullage/transcript/formats/__init__.py",
-            '    ("toy", "toy"),\n',
-            after='    ("openhands", "openhands"),\n',
+            '    "toy",\n',
+            after='    "openhands",\n',
         ),
         Change(
             "tests/transcript/test_formats_readers.py",
             "\n\ndef test_toy(tmp_path):\n"
             "    path = jsonl(tmp_path / 'a.jsonl', {'toy': 'user', 'words': 'hi'}, {'toy': 'assistant', 'words': 'ok'})\n"
             "    assert formats.detect(path) == 'toy'\n"
-            "    assert len(formats.read(path).sessions[0].entries) == 2\n",
+            "    assert len(read(path).sessions[0].entries) == 2\n",
         ),
     ),
     "import pathlib, ullage\n"

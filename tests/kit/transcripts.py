@@ -9,16 +9,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from tests.kit.lines import LineWriter, is_input
 from ullage.messages import CLEARED, Message
+from ullage.sessions import open_session
 from ullage.testing.generator import Rng, Scenario, Style, scenario
 from ullage.testing.script import Step, answer
+from ullage.transcript import formats, messages_after_boundary
+from ullage.transcript.formats._model import ReadSession
 
-__all__ = ["Layout", "SessionFile", "session_287k", "session_file"]
+__all__ = ["Layout", "ReadFile", "SessionFile", "read", "session_287k", "session_file"]
+
+
+class ReadFile(NamedTuple):
+    """A file of any format as its reader gives it; each of `sessions` with the `messages` that its model was shown."""
+
+    format: str
+    sessions: list[Any]
+    warnings: list[tuple[int, str]]
+
+    @property
+    def messages(self) -> list[Any]:
+        return self.sessions[0].messages
+
+    @property
+    def entries(self) -> list[Any]:
+        return self.sessions[0].entries
+
+
+def read(path: Path) -> ReadFile:
+    """Reads a file of any format."""
+    source, name = formats.recognised(path)
+    if name == "claude_code":
+        session = open_session(path)
+        facts = {"id": session.id, "metadata": {"model": session.model}, "system": None}
+        only = SimpleNamespace(entries=session.entries(), messages=session.messages, **facts)
+        return ReadFile(name, [only], list(session.conversation.report.bad))
+    name, sessions = formats.read_recognised(source, name)
+    return ReadFile(name, list(map(_shown, sessions)), source.warnings)
+
+
+def _shown(session: ReadSession) -> SimpleNamespace:
+    """With the messages after the newest boundary, kept ones in their place, without those that no model said."""
+    shown = [
+        entry["message"]
+        for entry in messages_after_boundary(session.entries)
+        if "message" in entry and not entry.get("isApiErrorMessage")
+    ]
+    return SimpleNamespace(**vars(session), messages=shown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,7 @@ def test_nothing_kept_is_a_summary_alone(tmp_path):
 def test_what_a_format_cannot_say_goes_to_claude_codes(tmp_path, monkeypatch):
     path = pi_session(tmp_path, linked=False)
     opened, before = open_session(path), path.read_bytes()
-    monkeypatch.setattr(save, "lines_of", lambda *_: [])
+    monkeypatch.setattr(save, "_pi", lambda *_: [])
     done = compact_session(opened, output=tmp_path / "out.jsonl", keep=500)
     assert done.format == open_session(tmp_path / "out.jsonl").format == "claude_code"
     for options in ({"format": "pi", "output": tmp_path / "other.jsonl"}, {"output": path}):
@@ -274,10 +274,8 @@ def test_what_a_format_cannot_say_goes_to_claude_codes(tmp_path, monkeypatch):
 
 
 def test_lines_that_read_back_differently_are_not_written(tmp_path, monkeypatch):
-    path, real = pi_session(tmp_path, linked=False), save.lines_of
-    monkeypatch.setattr(
-        save, "lines_of", lambda *given: [{**real(*given)[0], "firstKeptEntryIndex": 3}]
-    )
+    path, real = pi_session(tmp_path, linked=False), save._pi
+    monkeypatch.setattr(save, "_pi", lambda *given: [{**real(*given)[0], "firstKeptEntryIndex": 3}])
     assert compact_session(open_session(path), keep=500).format == "claude_code"
 
 

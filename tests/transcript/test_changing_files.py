@@ -156,8 +156,8 @@ def test_a_pipe_stops_nobody(tmp_path):
     program = """
         import sys
         from ullage import InvalidTranscript, open_session, resume
-        from ullage.transcript.formats import read
-        for way in (open_session, resume, read):
+        from ullage.transcript.formats import detect
+        for way in (open_session, resume, detect):
             try:
                 way(sys.argv[1])
             except InvalidTranscript as error:

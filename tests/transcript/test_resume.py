@@ -10,9 +10,9 @@ import pytest
 
 from tests.kit import calls, text
 from ullage.messages import CLEARED
+from ullage.sessions import open_session
 from ullage.transcript import (
     Transcript,
-    formats,
     messages_after_boundary,
     records,
     resume,
@@ -617,9 +617,10 @@ def test_unreadable_lines_are_reported_and_cost_nothing_else(tmp_path):
     assert conversation.sources == [("u1",), ("a1",)]
     assert [number for number, _ in conversation.report.bad] == [2, 3]
     assert conversation.report.unfinished == (path.stat().st_size - 8, 8)
-    found = formats.read(path)
-    assert [entry["uuid"] for entry in found.entries] == ["u1", "a1"]
-    assert [warning.line for warning in found.warnings] == [2, 3, 5]
+    session = open_session(path)
+    assert [entry["uuid"] for entry in session.entries()] == ["u1", "a1"]
+    assert [warning.split(":")[0] for warning in session.warnings[:2]] == ["line 2", "line 3"]
+    assert "unfinished (8 bytes)" in session.warnings[2]
 
 
 # ---- the drop-in -----------------------------------------------------------------------------

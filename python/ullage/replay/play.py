@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Unpack
 
 from ullage._engine import core
@@ -23,6 +23,8 @@ from ullage.policy import Policy
 from ullage.providers import anthropic
 from ullage.recall.store import MemoryStore
 from ullage.sessions import Session
+from ullage.transcript.formats._model import whole_count
+from ullage.transcript.records import as_mapping, metadata_of
 from ullage.transcript.render import to_messages
 
 MOST_OVERHEAD = 60_000
@@ -67,39 +69,29 @@ def script_of(session: Session) -> SessionScript:
     view = to_messages(entries)
     ledger = core.Ledger(None, entries)
     by_uuid = {uuid_of(entry): at for at, entry in enumerate(entries)}
-    script = SessionScript([], model=session.model)
-    firsts: list[int] = []
+    messages = list[dict[str, Any]]()
+    times, own_tokens, firsts = list[int](), list[int](), list[int]()
     for message, names in zip(view.messages, view.sources, strict=True):
         # Without parts that only another provider can read; where that leaves nothing, there is no message.
         written = anthropic.to_provider([message]).parts["messages"]
         if not written:
             continue
         places = [by_uuid[name] for name in names if name in by_uuid]
-        times = (ledger.message(at).timestamp for at in places)
-        script.messages.append(written[0])
-        script.times.append(max(times, default=0))
-        script.own_tokens.append(max((_prompt(entries[at]) for at in places), default=0))
+        messages.append(written[0])
+        times.append(max((ledger.message(at).timestamp for at in places), default=0))
+        own_tokens.append(max((_prompt(entries[at]) for at in places), default=0))
         firsts.append(min(places, default=0))
-    return replace(
-        script,
-        compactions=tuple(sum(first < cut for first in firsts) for cut in cuts),
-        overhead_tokens=_overhead(script.messages, script.own_tokens, session.model),
-    )
+    compactions = tuple(sum(first < cut for first in firsts) for cut in cuts)
+    overhead = _overhead(messages, own_tokens, session.model)
+    return SessionScript(messages, times, own_tokens, compactions, session.model, overhead)
 
 
 def _history_of(session: Session) -> tuple[list[Item], list[int]]:
     """Entries of the user and the model, in order, and their number before each compaction."""
-    if session.transcript is not None and session.conversation is not None:
-        removed = session.conversation.report.removed
-        # No request of this conversation held these.
-        left_out = {"sidechain", "synthetic", "rewound", "unfinished"}
-        items: Sequence[Item] = [
-            entry
-            for entry in session.transcript.entries()
-            if removed.get(uuid_of(entry)) not in left_out
-        ]
-    else:
-        items = session.entries()
+    # No request of this conversation held these.
+    left_out = {"sidechain", "synthetic", "rewound", "unfinished"}
+    removed = session.conversation.report.removed if session.conversation else {}
+    items = [item for item in session.entries() if removed.get(uuid_of(item)) not in left_out]
     entries: list[Item] = []
     cuts: list[int] = []
     there = set(map(uuid_of, items))
@@ -107,8 +99,7 @@ def _history_of(session: Session) -> tuple[list[Item], list[int]]:
     for number, item in enumerate(items):
         if is_boundary(item):
             cuts.append(len(entries))
-            about = item.get("compactMetadata")
-            rewritten = isinstance(about, Mapping) and about.get("replacementHistory") is True
+            rewritten = metadata_of(item).get("replacementHistory") is True
             repeats_at = item.get("timestamp") if rewritten else None
         elif isinstance(item.get(COPY_OF), str) and item[COPY_OF] in there:
             continue  # an undo, an edit or a compaction has written it again
@@ -130,13 +121,9 @@ def _content(item: Item) -> Any:
 
 
 def _prompt(entry: Item) -> int:
-    usage = (message_of(entry) or {}).get("usage")
-    if not isinstance(usage, Mapping):
-        return 0
+    usage = as_mapping((message_of(entry) or {}).get("usage"))
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    counts = (usage.get(name) for name in names)
-    # Not `isinstance`: `true` is no count.
-    return sum(value for value in counts if type(value) is int)
+    return sum(whole_count(usage.get(name)) for name in names)
 
 
 def _overhead(messages: Sequence[Item], own: Sequence[int], model: str) -> int:

@@ -18,7 +18,7 @@ from ullage.manager.machine import CATEGORIES
 from ullage.recall.text import visible
 from ullage.replay import ReplayedTurn, frontier_plot, sum_of_costs
 from ullage.report.session_figures import SessionFigures
-from ullage.sessions.save import draft_of
+from ullage.sessions.load import draft_of
 
 # Coordinates of the charts as numbers; the page's template writes them as SVG.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from ullage._engine import core
 from ullage.counting.calibration import weights_for
@@ -13,7 +13,7 @@ from ullage.facts.words import blocks_of, is_user_input, text_of
 from ullage.messages import BOUNDARY, CLEARED, COPY_OF, Item, is_summary
 from ullage.recall.text import call_title, content_text
 from ullage.sessions.find import context_tokens
-from ullage.sessions.load import Session
+from ullage.sessions.load import Session, blocks_in, cuts_in
 from ullage.sessions.save import (
     append_view,
     check_rewritable,
@@ -24,6 +24,7 @@ from ullage.sessions.save import (
 from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Conversation, resume
 from ullage.transcript.records import as_strings, metadata_of
+from ullage.transcript.render import project
 
 # One line of a terminal.
 _TITLE_CHARS = 100
@@ -59,9 +60,7 @@ def session_parts(session: Session) -> list[SessionPart]:
     ]
     titles = {
         str(block.get("id")): call_title(block.get("name"), block.get("input"))
-        for item in items
-        for block in blocks_of(item)
-        if block.get("type") == "tool_use"
+        for block in blocks_in(items, "tool_use")
     }
     parts: list[SessionPart] = []
     results = 0
@@ -113,7 +112,8 @@ def remove_parts(session: Session, names: Iterable[str], *, write: bool = True) 
         chosen.append(by_name[name])
     calls = {part.call for part in chosen if part.kind == "result"}
     out = {at for part in chosen if part.kind == "turn" for at in range(part.first, part.last + 1)}
-    items = [_cleared(item, calls) for at, item in enumerate(session.items) if at not in out]
+    texts = dict.fromkeys(calls, CLEARED)
+    items = [project(item, texts) for at, item in enumerate(session.items) if at not in out]
     if not items:
         raise InvalidPolicy("--remove", sorted(names), "leaves nothing of the session")
     bare = [{key: value for key, value in item.items() if key != "parentUuid"} for item in items]
@@ -123,18 +123,6 @@ def remove_parts(session: Session, names: Iterable[str], *, write: bool = True) 
         limit = f"would be refused by the provider: {left[0].detail}"
         raise InvalidPolicy("--remove", sorted(names), limit)
     return append_view(session, items) if write else view
-
-
-def _cleared(item: Item, calls: set[str]) -> Item:
-    blocks = list(blocks_of(item))
-    if not any(_answers(block, calls) for block in blocks):
-        return item
-    changed = [{**b, "content": CLEARED} if _answers(b, calls) else dict(b) for b in blocks]
-    return {**item, "message": {**item["message"], "content": changed}}
-
-
-def _answers(block: Any, calls: set[str]) -> bool:
-    return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +156,12 @@ def undo_compaction(session: Session, *, write: bool = True) -> Undone:
     check_rewritable(session)
     view: Session | Conversation
     if session.format == "pi":
-        change = newest_change(session)
-        record, name, left = change.entry, str(change.entry.get("id")), change.left
-        view = without_change(session, write=write)
+        record, since, left = newest_change(session)
+        name = str(record.get("id"))
+        view = without_change(session, record, since, write=write)
         now = view if write else session
     else:
-        lines = list(session.transcript.entries()) if session.transcript else list(session.history)
+        lines = session.entries()
         places = _standing(lines)
         if not places:
             raise nothing_to_undo(session)
@@ -195,19 +183,14 @@ def undo_compaction(session: Session, *, write: bool = True) -> Undone:
 
 def _standing(lines: Sequence[Item]) -> list[int]:
     """Places of compactions that were neither taken back nor take one back."""
-    undone = {metadata_of(line).get("undoes") for line in lines if line.get("subtype") == BOUNDARY}
-    return [
-        at
-        for at, line in enumerate(lines)
-        if line.get("subtype") == BOUNDARY
-        and line.get("uuid") not in undone
-        and not metadata_of(line).get("undoes")
-    ]
+    undoes = {at: metadata_of(lines[at]).get("undoes") for at in cuts_in(lines)}
+    undone = set(undoes.values())
+    return [at for at in undoes if not undoes[at] and lines[at].get("uuid") not in undone]
 
 
 def _without(lines: Sequence[Item], at: int) -> list[Item]:
     """The lines as if this compaction and what was written with it, and all views after it, had never been written."""
-    marks = [line for line in lines[at:] if line.get("subtype") == BOUNDARY]
+    marks = [lines[cut] for cut in cuts_in(lines) if cut >= at]
     written = {name for mark in marks for name in as_strings(metadata_of(mark).get("groupUuids"))}
     places = {_place(mark) for mark in marks} - {""}
     lines_left = list(lines[:at])

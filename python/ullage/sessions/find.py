@@ -31,14 +31,14 @@ from ullage.sessions.load import (
     index_warnings,
     open_recognised,
     open_session,
-    private_folder,
-    recognised_file,
     write_private,
 )
 from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Transcript
 from ullage.transcript.conversation import open_regular
-from ullage.transcript.records import as_string
+from ullage.transcript.formats import recognised
+from ullage.transcript.formats._model import whole_count
+from ullage.transcript.records import as_mapping, as_string
 from ullage.transcript.render import rendered
 
 _TAIL_BYTES = 1 << 16  # in so much of a file's end nearly every session names its model
@@ -78,7 +78,7 @@ def inspect_session(
         InvalidTranscript, InvalidMessage, TranscriptChanged, StoreError, InvalidPolicy: See `open_session`.
     """
     path = Path(path)
-    source, kind = recognised_file(path)
+    source, kind = recognised(path)
     if kind == CLAUDE_CODE and not number:
         inspected = _of_index(path, model, policy)
         if inspected is not None:
@@ -113,31 +113,54 @@ def _of_index(path: Path, model: str | None, policy: Policy | None) -> Inspected
     if NAME == "python":
         return None
     weights = weights_for(model or _last_model(path) or None)
-    transcript = Transcript.open(path, weights)
-    bounds, newest = transcript.index.outline(BOUNDARY)
     begun, window_tokens = begun_by_manager(path)
-    own = _model(transcript, newest) or begun
-    if model is None and weights_for(own or None) is not weights:
-        transcript = Transcript.open(path, weights_for(own or None))
+    while True:
+        transcript = Transcript.open(path, weights)
         bounds, newest = transcript.index.outline(BOUNDARY)
-        own = _model(transcript, newest) or begun
-    context = _Contexts(transcript, bounds)
-    survey, missing = context.survey(len(transcript))
-    messages = None if survey is None else survey.message_count
-    overhead = None if survey is None else context.overhead(survey)
-    if survey is None or not messages or overhead is None:
+        response = {} if newest is None else transcript.stored(newest)
+        own = as_string((message_of(response) or {}).get("model")) or begun
+        if model is not None or weights_for(own or None) is weights:
+            break
+        weights = weights_for(own or None)
+    entries = {at: transcript.load(at) for at in bounds}
+    # A line of that type and of no subtype is none.
+    boundaries = {at: line for at, line in entries.items() if line.get("subtype") == BOUNDARY}
+    survey, missing = _survey(transcript, len(transcript))
+    if survey is None or not survey.message_count:
         return None
+    overhead = survey.overhead  # see `Session.overhead_tokens`
+    for cut in reversed(boundaries):
+        if overhead is not None:
+            break
+        earlier, _ = _survey(transcript, cut)
+        if earlier is None:
+            return None
+        overhead = earlier.overhead
     return InspectedSession(
         path,
         CLAUDE_CODE,
         transcript.index.size,
         model or own,
         window_tokens,
-        messages,
+        survey.message_count,
         index_warnings(transcript.index.bad, transcript.index.torn, missing),
-        tuple(context.entries.values()),
-        inspection_of(survey, policy=policy, overhead_tokens=overhead),
+        tuple(boundaries.values()),
+        inspection_of(survey, policy=policy, overhead_tokens=overhead or 0),
     )
+
+
+def _survey(transcript: Transcript, stop: int) -> tuple[core.Survey | None, int]:
+    """Of the context before a line, with the number of kept entries that are missing; `None`: only a replay can tell."""
+    context = transcript.context(stop)
+    if context is None:
+        return None, 0
+    others: list[tuple[int, list[Mapping[str, Any]]]] = []
+    for at in context.attachments:
+        # What the model is shown of it.
+        entry = rendered(transcript.load(context.lines[at]))
+        others.append((at, [] if entry is None else [entry]))
+    survey = transcript.index.survey(context.lines, others, context.unmeasured)
+    return survey, context.missing
 
 
 def _last_model(path: Path) -> str:
@@ -147,43 +170,6 @@ def _last_model(path: Path) -> str:
         _, mark, after = file.read(_TAIL_BYTES).rpartition(b'"model":"')
     name = after.partition(b'"')[0].decode(errors="replace") if mark else ""
     return name if name and ModelTable.builtin().find(name) else ""
-
-
-def _model(transcript: Transcript, newest: int | None) -> str:
-    line = {} if newest is None else transcript.stored(newest)
-    return as_string((message_of(line) or {}).get("model"))
-
-
-class _Contexts:
-    """Contexts of a transcript, as they were at its end and before its boundaries."""
-
-    def __init__(self, transcript: Transcript, bounds: Sequence[int]) -> None:
-        self._transcript = transcript
-        loaded = {at: transcript.load(at) for at in bounds}
-        # A line of that type and of no subtype is none.
-        self.entries = {at: line for at, line in loaded.items() if line.get("subtype") == BOUNDARY}
-
-    def survey(self, stop: int) -> tuple[core.Survey | None, int]:
-        """Of the lines before `stop`, with the number of kept entries that are missing; `None`: only a replay can tell."""
-        index, context = self._transcript.index, self._transcript.context(stop)
-        if context is None:
-            return None, 0
-        others: list[tuple[int, list[Mapping[str, Any]]]] = []
-        for at in context.attachments:
-            # What the model is shown of it.
-            entry = rendered(self._transcript.load(context.lines[at]))
-            others.append((at, [] if entry is None else [entry]))
-        return index.survey(context.lines, others, context.unmeasured), context.missing
-
-    def overhead(self, survey: core.Survey) -> int | None:
-        """See `Session.overhead_tokens`; `None`: only a replay can tell."""
-        for cut in [None, *reversed(self.entries)]:
-            surveyed = survey if cut is None else self.survey(cut)[0]
-            if surveyed is None:
-                return None
-            if surveyed.overhead is not None:
-                return surveyed.overhead
-        return 0
 
 
 # What a session cost, by the usage figures that its file holds and the model table's prices.
@@ -212,7 +198,7 @@ def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
     dollars: Decimal | None = None
     unpriced = 0
     for usage, model in _responses(session.entries()):
-        figures = [_tokens(usage, key) for key in _FIGURES]
+        figures = [whole_count(usage.get(key)) for key in _FIGURES]
         totals = [total + figure for total, figure in zip(totals, figures, strict=True)]
         fresh, output, read, write = figures
         row = table.find(model or session.model) if model or session.model else None
@@ -220,10 +206,9 @@ def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
         if prices is None:
             unpriced += 1
             continue
-        split = usage.get("cache_creation")
         # Writing for an hour costs 2 times the input's price, for five minutes 1.25 times.
-        hour = _tokens(split, "ephemeral_1h_input_tokens") if isinstance(split, Mapping) else 0
-        hour = min(hour, write)
+        split = as_mapping(usage.get("cache_creation"))
+        hour = min(whole_count(split.get("ephemeral_1h_input_tokens")), write)
         cost = fresh * prices.input + output * prices.output + read * prices.cache_read
         cost += hour * prices.cache_write_1h + (write - hour) * prices.cache_write_5m
         dollars = (dollars or Decimal(0)) + cost / _MILLION
@@ -250,11 +235,6 @@ _FIGURES = (
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
 )
-
-
-def _tokens(usage: Mapping[str, Any], key: str) -> int:
-    value = usage.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 # Where the tools of this machine keep their sessions, and what their files are named.
@@ -574,7 +554,6 @@ MOST_SUMMARIES = 20  # summaries of so many sessions stay
 def hand_over(session: str, text: str) -> None:
     """Keeps the newest summary of a session, by the id that the client calls it; `StoreError`: it cannot be written."""
     path = _handed_file(session)
-    private_folder(path.parent)
     write_private(path, text.encode("utf-8", "surrogatepass"))
     summaries = sorted(path.parent.glob("*.txt"), key=lambda file: file.stat().st_mtime)
     for old in summaries[:-MOST_SUMMARIES]:

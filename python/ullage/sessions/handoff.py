@@ -39,13 +39,13 @@ from ullage.sessions.find import (
     state_folder,
     title_of,
 )
-from ullage.sessions.load import Session, open_session, private_folder, write_private
-from ullage.sessions.save import codex_items, compact_session, resume_line
+from ullage.sessions.load import Session, blocks_in, open_session, write_private
+from ullage.sessions.save import codex_items, compact_session, file_name, resume_line
 from ullage.transcript import resume
+from ullage.transcript.formats.codex import NOTE
+from ullage.transcript.formats.pi import FLAGS
 from ullage.transcript.log import iso_of, line_of
-
-FLAGS = ("isMeta", "isCompactSummary")
-"""What a host wrote in the user's role, and what is a summary: kept where another tool passes over keys that it does not know."""
+from ullage.transcript.records import as_string
 
 
 class Handoff(Frozen):
@@ -65,8 +65,7 @@ class Handoff(Frozen):
 
     def stamp(self, item: Item | None = None) -> str:
         """An entry's time as ISO text, or `now`."""
-        stamp = item.get("timestamp") if item else None
-        return stamp if isinstance(stamp, str) and stamp else iso_of(self.milliseconds)
+        return as_string((item or {}).get("timestamp")) or iso_of(self.milliseconds)
 
 
 # ---- OpenCode --------------------------------------------------------------------------------
@@ -105,10 +104,7 @@ class _OpenCodeMessages:
         self._job = job
         self._count = 0
         self._results = {
-            str(block.get("tool_use_id")): block
-            for item in job.items
-            for block in blocks_of(item)
-            if block.get("type") == "tool_result"
+            str(block.get("tool_use_id")): block for block in blocks_in(job.items, "tool_result")
         }
         self._parent = ""
         self.messages: list[dict[str, Any]] = []
@@ -219,12 +215,11 @@ def _claude(job: Handoff) -> tuple[Path, bytes]:
 
 # ---- Codex -----------------------------------------------------------------------------------
 
-CODEX_NOTE = "internal_chat_message_metadata_passthrough"
-
 
 def _codex(job: Handoff) -> tuple[Path, bytes]:
-    folder = codex_folder() / "sessions" / f"{job.now:%Y}" / f"{job.now:%m}" / f"{job.now:%d}"
-    path = folder / f"rollout-{job.now:%Y-%m-%dT%H-%M-%S}-{job.name}.jsonl"
+    path = (
+        codex_folder() / "sessions" / f"{job.now:%Y/%m/%d}" / file_name("codex", job.name, job.now)
+    )
     meta = {
         "id": job.name,
         "timestamp": job.stamp(),
@@ -238,7 +233,7 @@ def _codex(job: Handoff) -> tuple[Path, bytes]:
     for item, payload in codex_items(job.items):
         stamp = job.stamp(item)
         note = _codex_note(item, payload)
-        noted = {**payload, CODEX_NOTE: note} if note else payload
+        noted = {**payload, NOTE: note} if note else payload
         lines.append({"timestamp": stamp, "type": "response_item", "payload": noted})
         if event := _codex_event(item, payload):
             lines.append({"timestamp": stamp, "type": "event_msg", "payload": event})
@@ -251,8 +246,8 @@ def _codex_note(item: Item, payload: Mapping[str, Any]) -> dict[str, bool]:
         return _flags(item)
     failed = {
         str(block.get("tool_use_id"))
-        for block in blocks_of(item)
-        if block.get("type") == "tool_result" and block.get("is_error") is True
+        for block in blocks_in([item], "tool_result")
+        if block.get("is_error") is True
     }
     return {"isError": True} if "output" in payload and payload.get("call_id") in failed else {}
 
@@ -291,16 +286,11 @@ def whole_responses(items: Sequence[Item]) -> list[Item]:
 
 def _pi(job: Handoff) -> tuple[Path, bytes]:
     folder = job.cwd.lstrip("/\\").translate(str.maketrans("/\\:", "---"))
-    file = f"{job.now:%Y-%m-%dT%H-%M-%S}-{job.now.microsecond // 1_000:03}Z_{job.name}.jsonl"
     lines: list[dict[str, Any]] = [
         {"type": "session", "version": 3, "id": job.name, "timestamp": job.stamp(), "cwd": job.cwd}
     ]
-    names = {
-        str(block.get("id")): str(block.get("name"))
-        for item in job.items
-        for block in blocks_of(item)
-        if block.get("type") == "tool_use"
-    }
+    calls = blocks_in(job.items, "tool_use")
+    names = {str(block.get("id")): str(block.get("name")) for block in calls}
     parent = None
     for item in job.items:
         for message in _pi_messages(job, item, names):
@@ -309,7 +299,8 @@ def _pi(job: Handoff) -> tuple[Path, bytes]:
             stamped = {**message, "timestamp": job.milliseconds}
             lines.append({**line, "message": stamped, **_flags(item)})
             parent = name
-    return pi_folder() / "sessions" / f"--{folder}--" / file, _joined(lines)
+    path = pi_folder() / "sessions" / f"--{folder}--" / file_name("pi", job.name, job.now)
+    return path, _joined(lines)
 
 
 def _pi_messages(job: Handoff, item: Item, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -366,13 +357,14 @@ def _pi_block(block: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-FORMS: Mapping[str, tuple[str, Callable[[Handoff], tuple[Path, bytes]]]] = {
-    "claude-code": ("anthropic", _claude),
-    "codex": ("openai_responses", _codex),
-    "pi": ("anthropic", _pi),
-    "opencode": ("anthropic", _opencode),
+FORMS: Mapping[str, tuple[str, int, Callable[[Handoff], tuple[Path, bytes]]]] = {
+    "claude-code": ("anthropic", 200_000, _claude),
+    "codex": ("openai_responses", 272_000, _codex),
+    "pi": ("anthropic", 200_000, _pi),
+    "opencode": ("anthropic", 200_000, _opencode),
 }
-"""By the name of `ullage handoff --to`: whose rules the context follows, and what makes the session's file and its bytes."""
+"""By the name of `ullage handoff --to`: whose rules the context follows, the tokens of the model that the tool uses by default, and
+what makes the session's file and its bytes."""
 
 
 # OpenCode's database: which sessions it holds, and one of them as the JSON that `opencode export` writes.
@@ -406,8 +398,7 @@ def exported(database: Path, session: str) -> Path:
             document = _document(store, session)
     except (sqlite3.Error, ValueError) as exc:
         raise StoreError(f"cannot be read: {exc}", path=str(database)) from exc
-    folder = private_folder(state_folder() / "opencode")
-    path = folder / f"{quote(session, safe='')[:120]}.json"
+    path = state_folder() / "opencode" / f"{quote(session, safe='')[:120]}.json"
     write_private(path, orjson.dumps(document))
     return path
 
@@ -442,18 +433,22 @@ def _document(store: sqlite3.Connection, session: str) -> dict[str, Any]:
 
 def tidied(items: Sequence[Item]) -> list[Item]:
     """The entries without blank texts and messages without content, with an answer after each call that has none; what needs no repair is the same object."""
-    answered = {
-        str(block.get("tool_use_id"))
-        for item in items
-        for block in blocks_of(item)
-        if block.get("type") == "tool_result"
-    }
-    messages: list[Item] = []
-    for item in items:
-        shown = _without_blanks(item)
-        if shown is not None:
-            messages += [shown, *_answers(shown, answered)]
-    return messages
+    answered = {str(block.get("tool_use_id")) for block in blocks_in(items, "tool_result")}
+    text = "[The call was interrupted; it has no result.]"
+    tidy: list[Item] = []
+    for item in filter(None, map(_without_blanks, items)):
+        tidy.append(item)
+        calls = (str(block.get("id")) for block in blocks_in([item], "tool_use"))
+        blocks = [
+            {"type": "tool_result", "tool_use_id": name, "content": text, "is_error": True}
+            for name in calls
+            if name not in answered
+        ]
+        if blocks:
+            head = {key: item[key] for key in ("timestamp", "sessionId", "cwd") if key in item}
+            message = {"role": "user", "content": blocks}
+            tidy.append({"type": "user", "uuid": str(uuid.uuid4()), **head, "message": message})
+    return tidy
 
 
 def _without_blanks(item: Item) -> Item | None:
@@ -466,8 +461,9 @@ def _without_blanks(item: Item) -> Item | None:
     blocks = [_filled(block) for block in content if not _is_blank(block)]
     if not blocks:
         return None
-    same = same_items(blocks, content)
-    return item if same else {**item, "message": {**item["message"], "content": blocks}}
+    if same_items(blocks, content):
+        return item
+    return {**item, "message": {**item["message"], "content": blocks}}
 
 
 def _is_blank(block: Any) -> bool:
@@ -484,24 +480,7 @@ def _filled(block: Any) -> Any:
     return {**block, "content": parts or ""}
 
 
-def _answers(item: Item, answered: set[str]) -> Iterator[Item]:
-    calls = (str(block.get("id")) for block in blocks_of(item) if block.get("type") == "tool_use")
-    text = "[The call was interrupted; it has no result.]"
-    blocks = [
-        {"type": "tool_result", "tool_use_id": name, "content": text, "is_error": True}
-        for name in calls
-        if name not in answered
-    ]
-    if blocks:
-        head = {key: item[key] for key in ("timestamp", "sessionId", "cwd") if key in item}
-        message = {"role": "user", "content": blocks}
-        yield {"type": "user", "uuid": str(uuid.uuid4()), **head, "message": message}
-
-
 TargetTool = Literal["claude-code", "codex", "pi", "opencode"]
-
-_WINDOWS = {"claude-code": 200_000, "codex": 272_000, "pi": 200_000, "opencode": 200_000}
-"""Tokens of the model that each tool uses by default; `model` or `window_tokens` states another."""
 
 
 class HandedOver(Frozen):
@@ -543,12 +522,14 @@ def handoff(
     """
     if to not in FORMS:
         raise InvalidPolicy("to", to, f"must be one of {', '.join(FORMS)}")
-    before = context_tokens(session)
-    limit = _limit(to, model, window_tokens)
+    provider, window, write_as = FORMS[to]
+    before, table = context_tokens(session), ModelTable.builtin()
+    window = window_tokens or (table.lookup(model).context_window if model else window)
+    row = table.stated(model or "handed over", context_window=window)
+    limit = window_for(row).threshold or window
     items, compacted = list(session.items), False
     if target_tokens is not None or before > limit:
         items, compacted = _smaller(session, target_tokens, limit, model)
-    provider, write_as = FORMS[to]
     items = tidied(items)
     if to in ("pi", "opencode"):
         items = whole_responses(items)
@@ -558,26 +539,23 @@ def handoff(
     if sent.left:
         limit_text = f"cannot be made legal for {to}: {sent.left[0].detail}"
         raise InvalidPolicy("FILE", str(session.path), limit_text)
-    now = datetime.now(UTC)
-    is_opencode = to == "opencode"
-    job = Handoff(
-        name=_ascending("ses", int(now.timestamp() * 1_000), 0)
-        if is_opencode
-        else str(uuid.uuid4()),
-        cwd=cwd or session.cwd or str(Path.cwd()),
-        title=title_of(session),
-        model=model or session.model,
-        now=now,
-        items=clean,
-    )
+    now, is_opencode = datetime.now(UTC), to == "opencode"
+    name = _ascending("ses", int(now.timestamp() * 1_000), 0) if is_opencode else str(uuid.uuid4())
+    items = clean
     if view.request(provider=provider).repairs:
         # The repaired messages go, without the entries' flags.
         messages = view.request().messages
         items = [{"type": m["role"], "uuid": str(uuid.uuid4()), "message": m} for m in messages]
-        job = replace(job, items=items)
+    job = Handoff(
+        name=name,
+        cwd=cwd or session.cwd or str(Path.cwd()),
+        title=title_of(session),
+        model=model or session.model,
+        now=now,
+        items=items,
+    )
     path, data = write_as(job)
     if write:
-        private_folder(path.parent)
         write_private(path, data, new=True)
         _check(path, len(job.items))
     line = resume_line(to, job.name, path)
@@ -592,13 +570,6 @@ def handoff(
         messages=len(view.messages),
         losses=Counter(loss.what for loss in (*losses, *sent.losses)),
     )
-
-
-def _limit(to: TargetTool, model: str, window_tokens: int | None) -> int:
-    table = ModelTable.builtin()
-    window = window_tokens or (table.lookup(model).context_window if model else _WINDOWS[to])
-    row = table.stated(model or "handed over", context_window=window)
-    return window_for(row).threshold or window
 
 
 def _smaller(

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +17,16 @@ from ullage._engine import core
 from ullage._start import Frozen
 from ullage.counting.calibration import Weights
 from ullage.counting.models import ModelTable
-from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
-from ullage.messages import BOUNDARY, COPY_OF, Item, SystemPrompt, message_of
+from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError, UllageError
+from ullage.facts.words import blocks_of
+from ullage.messages import BOUNDARY, COPY_OF, BlockView, Item, SystemPrompt, message_of
 from ullage.providers.registry import AnyProvider
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.formats import OpenedFile, read_recognised, recognised
 from ullage.transcript.formats._model import whole_count
 from ullage.transcript.log import entry_in
-from ullage.transcript.records import STATE, as_string
+from ullage.transcript.records import STATE, as_mapping, as_string
 
 if TYPE_CHECKING:
     from ullage.legality import Originals, Report
@@ -88,8 +93,8 @@ class Session(Frozen):
         """
         from ullage.requests.to_request import outgoing
 
-        messages, losses = self._sendable()
-        done = outgoing(messages, **self._asked(provider, model))
+        messages, losses, around = self._asked(provider, model)
+        done = outgoing(messages, **around)
         return replace(done, losses=(*losses, *done.losses)) if losses else done
 
     def check(self, *, provider: AnyProvider = "anthropic", model: str | None = None) -> Report:
@@ -104,15 +109,26 @@ class Session(Frozen):
         """
         from ullage.requests.to_request import report_of
 
-        return report_of(self._sendable()[0], **self._asked(provider, model))
+        messages, _, around = self._asked(provider, model)
+        return report_of(messages, **around)
 
-    def _sendable(self) -> tuple[list[dict[str, Any]], Sequence[Loss]]:
-        """The messages without what only Codex' own agents can read."""
-        if self.format != "codex":
-            return self.messages, ()
-        from ullage.transcript.formats.codex import without_agent_messages
+    def _asked(
+        self, provider: AnyProvider, model: str | None
+    ) -> tuple[list[dict[str, Any]], Sequence[Loss], dict[str, Any]]:
+        """The messages without what only Codex' own agents can read, what that is, and what goes with them."""
+        messages = self.messages
+        losses: Sequence[Loss] = ()
+        if self.format == "codex":
+            from ullage.transcript.formats.codex import without_agent_messages
 
-        return without_agent_messages(self.messages)
+            messages, losses = without_agent_messages(messages)
+        name = model or self.model or None
+        row = ModelTable.builtin().find(name) if name else None
+        # Where the model asks what thinking is bound to: before a compaction another prefix stood there.
+        bound = row is not None and row.bound_thinking and self.boundaries
+        originals = _originals(self.entries(), self.system, self.tools) if bound else None
+        around = {"provider": provider, "model": name, "system": self.system, "tools": self.tools}
+        return messages, losses, {**around, "original": originals}
 
     def overhead_tokens(self, weights: Weights | None = None) -> int:
         """System prompt and tools, as the usage figures tell; 0 if the session has none.
@@ -126,8 +142,7 @@ class Session(Frozen):
         overhead = core.Ledger(weights, self.items).overhead
         if overhead is None and self.boundaries:
             lines = self.entries()
-            cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
-            for cut in reversed(cuts):
+            for cut in reversed(cuts_in(lines)):
                 overhead = core.Ledger(weights, resume(lines[:cut]).entries).overhead
                 if overhead is not None:
                     break
@@ -146,25 +161,18 @@ class Session(Frozen):
         """All of the conversation in any format, from its first message on, boundaries included: also what its context no longer holds."""
         return [*self.transcript.entries()] if self.transcript else [*(self.history or self.items)]
 
-    def _asked(self, provider: AnyProvider, model: str | None) -> dict[str, Any]:
-        name = model or self.model or None
-        return {
-            "provider": provider,
-            "model": name,
-            "system": self.system,
-            "tools": self.tools,
-            "original": self._originals(name),
-        }
-
-    def _originals(self, model: str | None) -> Originals | None:
-        """What thinking is bound to, where the model asks: before a compaction another prefix stood there."""
-        row = ModelTable.builtin().find(model) if model else None
-        if row is None or not row.bound_thinking or not self.boundaries:
-            return None
-        return _originals(self.entries(), self.system, self.tools)
-
     def __repr__(self) -> str:
         return f"Session({self.path.name}, {self.format}, {len(self.messages)} messages)"
+
+
+def cuts_in(lines: Sequence[Item]) -> list[int]:
+    """Places of boundaries, oldest first."""
+    return [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
+
+
+def blocks_in(items: Iterable[Item], kind: str) -> Iterator[BlockView]:
+    """The blocks of this type, such as `tool_result`, in messages of every form."""
+    return (block for item in items for block in blocks_of(item) if block.get("type") == kind)
 
 
 def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
@@ -183,15 +191,7 @@ def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
     if not isinstance(path, str | os.PathLike):
         raise InvalidPolicy("path", path, "must be the path of a file")
     path = Path(path)
-    source, kind = recognised_file(path)
-    return open_recognised(path, source, kind, number)
-
-
-def recognised_file(path: Path) -> tuple[OpenedFile, str]:
-    """As `formats.recognised`, with other words for a directory; raises as `open_session` does."""
-    if path.is_dir():
-        raise InvalidTranscript("is a directory", path=str(path), hint="name one file of it")
-    return recognised(path)
+    return open_recognised(path, *recognised(path), number)
 
 
 def open_recognised(path: Path, source: OpenedFile, kind: str, number: int) -> Session:
@@ -207,17 +207,12 @@ def begun_by_manager(path: Path) -> tuple[str, int]:
     """The model and the window with which a `ContextManager` began its log; "" and 0: none did, or it does not say."""
     with open_regular(str(path)) as file:
         start = file.read(64)
-        following = file.read(_FIRST_BYTES) if STATE.encode() in start else b""
-    state = entry_in((start + following).partition(b"\n")[0]).get("state") if following else None
-    settings = state.get("keys") if isinstance(state, Mapping) else None
-    values = {
-        name: stated.get("is")
-        for name, stated in (settings.items() if isinstance(settings, Mapping) else ())
-        if isinstance(stated, Mapping)
-    }
-    window = values.get("stated_window")
-    tokens = window.get("context_window") if isinstance(window, Mapping) else None
-    return as_string(values.get("model")), whole_count(tokens)
+        start += file.read(_FIRST_BYTES) if STATE.encode() in start else b""
+    settings = as_mapping(as_mapping(entry_in(start.partition(b"\n")[0]).get("state")).get("keys"))
+    model, window = (
+        as_mapping(settings.get(name)).get("is") for name in ("model", "stated_window")
+    )
+    return as_string(model), whole_count(as_mapping(window).get("context_window"))
 
 
 _FIRST_BYTES = 1 << 20  # of a file: its first line has all settings of the manager that began it
@@ -281,23 +276,23 @@ def index_warnings(
 
 
 def _other(path: Path, source: OpenedFile, kind: str, number: int) -> Session:
-    recognised = read_recognised(source, kind)
-    count = len(recognised.sessions)
+    name, sessions = read_recognised(source, kind)
+    count = len(sessions)
     if not 0 <= number < count:
         limit = f"must be between 0 and {count - 1}: the file holds {count}"
         raise InvalidPolicy("conversation", number, limit)
-    session = recognised.sessions[number]
+    session = sessions[number]
     conversation = resume(session.entries)
     return Session(
         path=path,
-        format=recognised.format,
+        format=name,
         items=conversation.entries,
         messages=conversation.messages,
         model=str(session.metadata.get("model") or ""),
-        size=recognised.pin.size if recognised.pin else 0,
-        pin=recognised.pin,
+        size=source.pin.size if source.pin else 0,
+        pin=source.pin,
         history=session.entries,
-        warnings=tuple(f"line {line}: {reason}" for line, reason in recognised.warnings),
+        warnings=tuple(f"line {line}: {reason}" for line, reason in source.warnings),
         boundaries=tuple(entry for entry in session.entries if entry.get("subtype") == BOUNDARY),
         system=session.system,
         tools=session.tools,
@@ -312,10 +307,9 @@ def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
     """Thinking with what stood before it when it was made: after each boundary that is something else."""
     from ullage.legality import Originals
 
-    cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
     copies = {line.get("uuid"): line.get(COPY_OF) for line in lines if COPY_OF in line}
     originals, seen = Originals(), set[str]()
-    for cut in [*cuts, len(lines)]:
+    for cut in [*cuts_in(lines), len(lines)]:
         view = resume(lines[:cut])
         sources = [{str(copies.get(name, name)) for name in ids} for ids in view.sources]
         fresh = {at for at, ids in enumerate(sources) if not seen.issuperset(ids)}
@@ -324,7 +318,18 @@ def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
     return originals
 
 
-# A file of Ullage's own, for its owner's eyes: whole or not at all.
+# Files for their owner's eyes, whole or not at all: a draft next to each is put in its place, or removed later if its process was killed.
+
+# No write takes an hour: a draft that old is of a process that was killed.
+_STALE_SECONDS = 3_600
+_CREATE = (
+    os.O_RDWR
+    | os.O_CREAT
+    | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
 
 
 def private_folder(path: Path) -> Path:
@@ -337,24 +342,67 @@ def private_folder(path: Path) -> Path:
 
 
 def write_private(path: Path, data: bytes, *, mode: int = 0o600, new: bool = False) -> None:
-    """Replaces a file's content with one rename; a reader finds the old one or the new one. Its folder exists.
+    """Replaces a file's content with one rename; a reader finds the old one or the new one. Its folder is made if it is missing.
 
     `StoreError`: the disk is full or another fault, and the file is as it was; or it exists although it must be `new`.
     """
-    draft = path.with_name(f".{path.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.part")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        with os.fdopen(os.open(draft, flags | getattr(os, "O_BINARY", 0), mode), "wb") as file:
+    private_folder(path.parent)
+    with draft_of(path, mode) as draft:
+        with draft.open("r+b") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if new:
-            os.link(draft, path)
-        else:
+        if not new:
             draft.replace(path)
-    except FileExistsError as exc:
-        raise StoreError("exists already", path=str(path)) from exc
+            return
+        try:
+            os.link(draft, path)
+        except FileExistsError as exc:
+            raise StoreError("exists already", path=str(path)) from exc
+
+
+@contextmanager
+def draft_of(target: Path, mode: int = 0o600) -> Iterator[Path]:
+    """A private empty file in the target's folder, removed at the end unless it was put in place.
+
+    `StoreError`: it cannot be made or written.
+    """
+    lead = f".{target.name[:100]}."
+    _sweep(target.parent, lead)
+    path = target.with_name(f"{lead}{os.getpid()}-{os.urandom(4).hex()}.part")
+    try:
+        os.close(os.open(path, _CREATE, mode))
+        yield path
+    except UllageError:  # some are OSErrors too
+        raise
     except OSError as exc:
-        raise StoreError(f"cannot be written: {exc.strerror or exc}", path=str(path)) from exc
+        hint = "" if target.parent.is_dir() else f"there is no folder {target.parent}"
+        reason = f"cannot be written: {exc.strerror or exc}"
+        raise StoreError(reason, path=str(target), hint=hint) from exc
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _sweep(folder: Path, lead: str) -> None:
+    """Remove drafts whose names begin so and whose process has ended."""
+    name = re.compile(re.escape(lead) + r"([0-9]+)(-.*)?\.part.*")
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if (fits := name.fullmatch(path.name)) and not _in_work(path, int(fits[1])):
+                path.unlink(missing_ok=True)
+
+
+def _in_work(draft: Path, process: int) -> bool:
+    """Whether a process may still write a draft. Age decides for one elsewhere, on a shared disk, and for one that reuses the number of an ended one."""
+    if time.time() - draft.lstat().st_mtime > _STALE_SECONDS:
+        return False
+    if sys.platform == "win32" or process == os.getpid():
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True

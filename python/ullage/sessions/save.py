@@ -7,11 +7,10 @@ import re
 import shlex
 import sys
 import tempfile
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, nullcontext
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -27,71 +26,44 @@ from ullage.compaction.cut import ReadItems
 from ullage.compaction.effects_runner import run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.job import CompactionOptions
-from ullage.counting.calibration import Weights, weights_for
-from ullage.exceptions import InvalidPolicy, LogConflict, StoreError, TranscriptChanged
+from ullage.counting.calibration import weights_for
+from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.facts.sections import newest_item
-from ullage.facts.words import blocks_of
-from ullage.messages import BOUNDARY, SOURCE_ROLE, Block, Item, as_blocks, is_summary, now_in_ms
+from ullage.messages import BOUNDARY, SOURCE_ROLE, BlockView, Item, as_blocks, is_summary, now_in_ms
 from ullage.policy.whole import refuse_unknown
 from ullage.providers.anthropic import clean_entries
 from ullage.providers.openai_responses import _ResponsesWriter as ResponsesWriter
-from ullage.sessions.load import CLAUDE_CODE, Session, open_session, write_private
+from ullage.sessions.load import (
+    CLAUDE_CODE,
+    Session,
+    blocks_in,
+    draft_of,
+    open_session,
+    write_private,
+)
 from ullage.transcript import Transcript, TranscriptLog, records, resume
 from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.formats import OpenedFile
 from ullage.transcript.formats._model import iso
 from ullage.transcript.formats.pi import path_of
 from ullage.transcript.log import LogFile, entry_in, line_of, sync_folder
-from ullage.transcript.records import as_string
+from ullage.transcript.records import as_mapping, as_string
 from ullage.transcript.write import (
     NEWEST_LINES,
-    Envelope,
-    envelope_of,
+    continued,
     is_managers,
+    lines_to_append,
     refuse_managers,
-    session_lines,
 )
 from ullage.ullage_check import RECORD
 
-# A private draft next to the file to be written: put in place whole, removed later if its process was killed.
+# What is appended to a file is tried on a copy of it next to where it is to be written, and read back.
 
 # A copy goes through memory in pieces: sessions of 64 MB and more exist.
 _PIECE = 1 << 20
-# No compaction takes an hour: a draft that old is of a process that was killed.
-_STALE_SECONDS = 3_600
-_CREATE = (
-    os.O_RDWR
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-)
 
 
-@contextmanager
-def draft_of(target: Path) -> Iterator[Path]:
-    """A private empty file in the target's folder, removed at the end unless it was put in place.
-
-    `StoreError`: it cannot be made or written.
-    """
-    _sweep(target)
-    path = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
-    try:
-        os.close(os.open(path, _CREATE, 0o600))
-        yield path
-    except (StoreError, TranscriptChanged, LogConflict):
-        raise
-    except OSError as exc:
-        hint = "" if target.parent.is_dir() else f"there is no folder {target.parent}"
-        reason = f"cannot be written: {exc.strerror or exc}"
-        raise StoreError(reason, path=str(target), hint=hint) from exc
-    finally:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-
-
-def copy_of(source: Path, draft: Path, pin: FilePin | None) -> None:
+def _copy_file(source: Path, draft: Path, pin: FilePin | None) -> None:
     """Copies what was read of a file into a draft; `LogConflict`: it grew, or is not the one that was read any more."""
     with open_regular(str(source)) as file, draft.open("r+b") as copy:
         _check(pin, file, source)
@@ -104,7 +76,13 @@ def copy_of(source: Path, draft: Path, pin: FilePin | None) -> None:
         _check(pin, file, source)
 
 
-def put_in_place(draft: Path, target: Path, *, like: Path) -> None:
+def _check(pin: FilePin | None, file: FileIO, source: Path) -> None:
+    if pin is not None:
+        pin.check(os.fstat(file.fileno()), str(source))
+        pin.check(source.stat(), str(source))
+
+
+def _put_in_place(draft: Path, target: Path, *, like: Path) -> None:
     """Makes a complete draft the target, on the disk: with the rights of the file `like`, and never more than the target had."""
     mode = like.stat().st_mode & 0o666
     if target.exists():
@@ -117,52 +95,11 @@ def put_in_place(draft: Path, target: Path, *, like: Path) -> None:
     sync_folder(str(target))
 
 
-def _check(pin: FilePin | None, file: FileIO, source: Path) -> None:
-    if pin is not None:
-        pin.check(os.fstat(file.fileno()), str(source))
-        pin.check(source.stat(), str(source))
-
-
-def _sweep(target: Path) -> None:
-    """Remove drafts of this target whose process has ended."""
-    lead = f".{target.name}."
-    with suppress(OSError):
-        for path in target.parent.iterdir():
-            process = path.name.removeprefix(lead).split(".part")[0].split("-")[0]
-            if path.name.startswith(lead) and ".part" in path.name and process.isdigit():
-                _remove_stale(path, int(process))
-
-
-def _remove_stale(path: Path, process: int) -> None:
-    with suppress(OSError):
-        age = time.time() - path.lstat().st_mtime
-        # A process elsewhere, on a shared disk, or one that reuses the number of an ended one: age decides.
-        if age > _STALE_SECONDS or not _runs(process):
-            path.unlink()
-
-
-def _runs(process: int) -> bool:
-    if sys.platform == "win32" or process == os.getpid():
-        return True
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def _append(path: Path, data: bytes, pin: FilePin | None) -> None:
     """Append to a file that other tools read, on the disk when it returns."""
     with closing(LogFile(str(path), create=False)) as log:
         log.append(data, pin)
         log.sync()
-
-
-def _append_lines(draft: Path, lines: Sequence[Item]) -> None:
-    with closing(LogFile(str(draft), create=False)) as file:
-        file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))
 
 
 def _added(draft: Path, size: int) -> bytes:
@@ -182,38 +119,31 @@ APPENDED = ("codex", "pi")  # formats with a line of their own for a compaction
 
 Line = dict[str, Any]
 
-_NATIVE_APPEND_OWN = {
+_COMPACTED = "context_compacted"
+_OWN_KEYS = {
     "codex": ("timestamp", "type", "payload"),
     "pi": ("timestamp", "type", "id", "parentId"),
 }
 """What is set on each line here; what else all lines of a file carry is continued."""
 
 
-def lines_of(
-    kind: str, source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]
-) -> list[Line]:
-    """What is appended to the file; no lines if the format has no words for this compaction.
+def _extend(session: Session, source: OpenedFile, lines: Sequence[Line]) -> None:
+    """Append lines to a copy of a session's file, with what its newest lines all carry, such as Codex' `ordinal`.
 
-    `entries` are boundary and summary, from `CompactionResult.new_entries`, `messages` the context after the compaction.
+    `StoreError`, naming the session: its lines share a field that cannot be continued.
     """
-    return _codex(source, entries, messages) if kind == "codex" else _pi(source, entries)
-
-
-def continued(kind: str, source: OpenedFile, lines: Sequence[Line], path: str) -> list[Line]:
-    """Lines with what the newest lines of a file carry, such as Codex' `ordinal`.
-
-    `StoreError`, naming `path`: its lines share a field that cannot be continued.
-    """
-    # Ullage 0.1 wrote such lines without a number, so they say nothing about those of Codex.
-    typical = None if kind == "pi" else _is_of_codex
     newest, first = source.newest(NEWEST_LINES), source.head[:1]
     newest = newest if newest[:1] == first else first + newest  # it is of another type than most
-    return Envelope(newest, _NATIVE_APPEND_OWN[kind], path, typical).over(lines)
+    own = _OWN_KEYS[session.format]
+    # Ullage 0.1 wrote such lines without a number, so they say nothing about those of Codex.
+    whole = continued(lines, newest, own, str(session.path), typical=_is_of_tool)
+    data = b"".join(line_of(line, at) for at, line in enumerate(whole))
+    with closing(LogFile(source.path, create=False)) as file:
+        file.append(data)
 
 
-def _is_of_codex(line: Item) -> bool:
-    payload = line.get("payload")
-    event = payload.get("type") if isinstance(payload, Mapping) else None
+def _is_of_tool(line: Item) -> bool:
+    event = as_mapping(line.get("payload")).get("type")
     return line.get("type") != "compacted" and event != _COMPACTED
 
 
@@ -221,38 +151,29 @@ def shown(kind: str, messages: Sequence[Item]) -> list[Any]:
     """What the model is shown of messages, in the format's own form, to be compared."""
     if kind == "codex":
         return _items(messages)
-    return [(message["role"], as_blocks(message["content"])) for message in messages]
+    return [(one["role"], list(map(_flat, as_blocks(one["content"])))) for one in messages]
 
 
-_COMPACTED = "context_compacted"
+def _flat(block: Any) -> Any:
+    if not isinstance(block, Mapping) or block.get("type") != "tool_result":
+        return block
+    return {**block, "content": as_blocks(block.get("content") or "")}
+
+
+def _compacted_line(
+    source: OpenedFile, stamp: str, message: str, history: Sequence[Line], window: str
+) -> Line:
+    """Codex' line after which it goes on from this history, in a window of this id."""
+    payload = {"message": message, "replacement_history": history, **_window(source, window)}
+    return {"timestamp": stamp, "type": "compacted", "payload": payload}
 
 
 def _codex(source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]) -> list[Line]:
-    stamp = _stamp(entries)
-    payload: Line = {
-        "message": _summary_text(entries),
-        "replacement_history": _items(messages),
-        **_window(source, str(_summary(entries)["uuid"])),
-    }
+    stamp, window = _stamp(entries), str(_summary(entries)["uuid"])
     return [
-        {"timestamp": stamp, "type": "compacted", "payload": payload},
+        _compacted_line(source, stamp, _summary_text(entries), _items(messages), window),
         {"timestamp": stamp, "type": "event_msg", "payload": {"type": _COMPACTED}},
     ]
-
-
-def replaced_history(source: OpenedFile, entries: Sequence[Item], **more: str) -> list[Line]:
-    """The lines after which Codex goes on from these entries, whatever stands before them.
-
-    Each entry is as it stood, also where several of one role follow each other. Codex passes over the keys in `more`.
-    """
-    stamp = iso(now_in_ms())
-    window = _window(source, str(uuid.uuid4()))
-    history: list[Line] = []
-    for entry, item in codex_items(entries):
-        spoken = item.get("role") == "user" and SOURCE_ROLE in entry
-        history.append({**item, "role": entry[SOURCE_ROLE]} if spoken else item)
-    payload: Line = {"message": "", "replacement_history": history, **window, **more}
-    return [{"timestamp": stamp, "type": "compacted", "payload": payload}]
 
 
 def codex_items(entries: Sequence[Item]) -> Iterator[tuple[Item, Line]]:
@@ -289,10 +210,11 @@ def _window(source: OpenedFile, new: str) -> Line:
     first = last = ""
     for _, line in source.lines():
         payload = line.get("payload")
-        if line.get("type") == "session_meta" and isinstance(payload, Mapping) and not last:
-            opened = payload.get("context_window")
-            first = last = as_string(isinstance(opened, Mapping) and opened.get("window_id"))
-        elif line.get("type") == "compacted" and isinstance(payload, Mapping):
+        if not isinstance(payload, Mapping):
+            continue
+        if line.get("type") == "session_meta" and not last:
+            first = last = as_string(as_mapping(payload.get("context_window")).get("window_id"))
+        elif line.get("type") == "compacted":
             number, last = payload.get("window_number"), as_string(payload.get("window_id"))
             first = str(payload.get("first_window_id") or first or last)
     if not isinstance(number, int) or not last:
@@ -306,8 +228,9 @@ def _window(source: OpenedFile, new: str) -> Line:
 
 
 def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
+    """No line where pi's, which holds only a summary, has no words for the compaction."""
     if newest_item(entries) is not None:  # only its provider can write such an item
-        return []  # a summary is all that pi's line holds
+        return []
     metadata = entries[0].get("compactMetadata") or {}
     preserved = (metadata.get("preservedMessages") or {}).get("uuids") or []
     lines = list(source.lines())
@@ -433,65 +356,62 @@ def compact_session(
     if target is not None:
         _refuse(session, target, overwrite)
     model = options.get("model") or session.model or None
-    before, overhead_tokens = _measured(session, options.get("weights") or weights_for(model))
-    overhead = options.get("overhead_tokens")
-    if transcript_path is None:
-        transcript_path = str(target or session.path)
-    passed: dict[str, Any] = {
+    weights = options.get("weights") or weights_for(model)
+    ledger = core.Ledger(weights, session.items)
+    count, overhead = ledger.anchored(), ledger.overhead
+    # The provider's figure where there is one, as in `inspect`.
+    before = None if count.anchor is None or overhead is None else count.total
+    if options.get("overhead_tokens") is not None:
+        overhead = options["overhead_tokens"]
+    elif before is None:
+        overhead = session.overhead_tokens(weights)
+    of_job: dict[str, Any] = {
         **options,
         "model": model,
-        "overhead_tokens": overhead_tokens() if overhead is None else overhead,
-        "transcript_path": transcript_path,
-        "before_write": before_write or (lambda result: None),
+        "context_tokens": before,
+        "overhead_tokens": overhead,
+        "transcript_path": str(target or session.path)
+        if transcript_path is None
+        else transcript_path,
     }
+    before_write = before_write or (lambda result: None)
+    done = None
     if session.format in APPENDED and format != CLAUDE_CODE:
-        done = _in_own_format(session, target, passed, before)
-        if done is not None:
-            return _recorded(session, done, record)
-        if format is not None or (target is not None and _is_own(session, target)):
+        done = _in_own_format(session, target, of_job, before_write)
+        if done is None and (format is not None or (target and _is_own(session, target))):
             reason = f"the {session.format} format has no words for this compaction"
             raise StoreError(reason, path=str(target), hint="write another file, as claude_code")
-    return _recorded(session, _as_claude_code(session, target, passed, before), record)
-
-
-def _recorded(
-    session: Session, done: CompactedSession, record: str | os.PathLike[str] | None
-) -> CompactedSession:
-    """The same, once its record is written, if there is to be one."""
+    if done is None:
+        done = _as_claude_code(session, target, of_job, before_write)
     if record is not None and done.path is not None:
-        from ullage.transcript.record import record_compaction
-
-        log: list[Any] = []
-        items = session.items
-        if done.format == CLAUDE_CODE:
-            items = _writable(session)[0].items
-            log = [line for _, line in OpenedFile(done.path).lines()]
-        record_compaction(record, items, done.result, log=log)
+        _record(session, done, record)
     return done
 
 
-def _measured(session: Session, weights: Weights) -> tuple[int | None, Callable[[], int]]:
-    """See `Session.reported_tokens` and `Session.overhead_tokens`, of one look at the entries."""
-    ledger = core.Ledger(weights, session.items)
-    count, overhead = ledger.anchored(), ledger.overhead
-    if count.anchor is None or overhead is None:
-        return None, lambda: session.overhead_tokens(weights)
-    return count.total, lambda: overhead
+BeforeWrite = Callable[[CompactionResult], object]
 
 
-def _compacted(
-    items: ReadItems, options: Mapping[str, Any], before: int | None
-) -> CompactionResult:
-    """The compaction, not written; its size before is the provider's figure where there is one, as in `inspect`."""
-    of_flow = ("cancel", "listeners", "before_write")
-    of_job = {name: value for name, value in options.items() if name not in of_flow}
-    job = job_of(items, context_tokens=before, **of_job)
-    listeners, cancel = options.get("listeners", ()), options.get("cancel")
-    return run_flow(compaction_flow(job), job, listeners, cancel=cancel)
+def _record(session: Session, done: CompactedSession, path: str | os.PathLike[str]) -> None:
+    from ullage.transcript.record import record_compaction
+
+    log: list[Any] = []
+    items = session.items
+    if done.format == CLAUDE_CODE:
+        items = _writable(session)[0].items
+        log = [line for _, line in OpenedFile(str(done.path)).lines()]
+    record_compaction(path, items, done.result, log=log)
+
+
+def _compacted(items: ReadItems, options: Mapping[str, Any]) -> CompactionResult:
+    """The compaction, not written."""
+    of_job = dict(options)
+    around = {"listeners": of_job.pop("listeners", ()), "cancel": of_job.pop("cancel", None)}
+    job = job_of(items, **of_job)
+    return run_flow(compaction_flow(job), job, **around)
 
 
 def _as_claude_code(
-    session: Session, target: Path | None, options: Mapping[str, Any], before: int | None
+    session: Session, target: Path | None, options: Mapping[str, Any], before_write: BeforeWrite
 ) -> CompactedSession:
     if target is not None and _is_own(session, target):
         if session.format != CLAUDE_CODE:
@@ -500,7 +420,7 @@ def _as_claude_code(
         refuse_managers(session.items, str(target))
     session, losses = _writable(session)
     items = ReadItems.in_context(session.items)
-    result = _compacted(items, options, before)
+    result = _compacted(items, options)
     if target is None or not result.compacted:
         messages = resume([*session.items, *result.new_entries]).messages
         return CompactedSession(result, None, messages, losses)
@@ -515,11 +435,10 @@ def _as_claude_code(
         # Before anything is appended: copies of kept entries belong into the same write.
         result = on_one_chain(result, history)
         with TranscriptLog.open(draft, create=False, durability="none") as log:
-            lines = envelope_of(history, str(session.path)).over(entries_to_write(result))
-            log.write([*lines, *session_lines(history, lines)])
+            log.write(lines_to_append(history, entries_to_write(result), str(session.path)))
         if Transcript.open(draft).shown() != messages:
             raise StoreError("reads back differently from what was compacted", path=str(target))
-        options["before_write"](result)
+        before_write(result)
         _install(session, draft, target, size)
     return CompactedSession(result, target, messages, losses)
 
@@ -548,7 +467,7 @@ def _without_manager(session: Session) -> Session:
 def _copy(session: Session, draft: Path) -> None:
     is_claudes = session.format == CLAUDE_CODE
     if is_claudes and not session.history:
-        copy_of(session.path, draft, session.pin)
+        _copy_file(session.path, draft, session.pin)
         return
     with TranscriptLog.open(draft, durability="none") as log:
         log.write(session.history if is_claudes else _placed(session.history))
@@ -560,9 +479,9 @@ def _placed(history: Sequence[Item]) -> list[Item]:
     parent = None
     for entry in history:
         mark = entry.get("subtype") == BOUNDARY
-        links = {"parentUuid": None if mark else parent}
-        if mark:
-            links["logicalParentUuid"] = parent
+        links = (
+            {"parentUuid": None, "logicalParentUuid": parent} if mark else {"parentUuid": parent}
+        )
         placed.append({**links, "isSidechain": False, "userType": "external", **entry})
         parent = entry.get("uuid") or parent
     return placed
@@ -577,11 +496,11 @@ def _with_kept(items: ReadItems, result: CompactionResult) -> list[dict[str, Any
 
 
 def _in_own_format(
-    session: Session, target: Path | None, options: Mapping[str, Any], before: int | None
+    session: Session, target: Path | None, options: Mapping[str, Any], before_write: BeforeWrite
 ) -> CompactedSession | None:
     """The compaction as lines of the session's format; `None` if that format cannot say it."""
     items = ReadItems.in_context(session.items)
-    result = _compacted(items, options, before)
+    result = _compacted(items, options)
     messages = resume([*session.items, *result.new_entries]).messages
     if not result.compacted:
         return CompactedSession(result, None, messages, format=session.format)
@@ -591,19 +510,20 @@ def _in_own_format(
         nullcontext("") if target is not None else tempfile.TemporaryDirectory() as folder,
         draft_of(target or Path(folder, session.path.name)) as draft,
     ):
-        copy_of(session.path, draft, session.pin)
+        _copy_file(session.path, draft, session.pin)
         size = draft.stat().st_size
-        source = OpenedFile(draft)
-        lines = lines_of(session.format, source, result.new_entries, messages)
-        lines = continued(session.format, source, lines, str(session.path))
-        _append_lines(draft, lines)
-        read = open_session(draft).messages if lines else []
+        source, entries = OpenedFile(draft), result.new_entries
+        codex = session.format == "codex"
+        lines = _codex(source, entries, messages) if codex else _pi(source, entries)
+        if not lines:
+            return None
+        _extend(session, source, lines)
+        read = open_session(draft).messages
         if shown(session.format, read) != shown(session.format, messages):
             return None
-        if target is None:
-            return CompactedSession(result, None, read, format=session.format)
-        options["before_write"](result)
-        _install(session, draft, target, size)
+        if target is not None:
+            before_write(result)
+            _install(session, draft, target, size)
     return CompactedSession(result, target, read, format=session.format)
 
 
@@ -625,7 +545,7 @@ def _install(session: Session, draft: Path, target: Path, size: int) -> None:
         return
     if session.pin is not None:
         session.pin.check(session.path.stat(), str(session.path))
-    put_in_place(draft, target, like=session.path)
+    _put_in_place(draft, target, like=session.path)
 
 
 def _is_own(session: Session, target: Path) -> bool:
@@ -638,14 +558,8 @@ def _refuse(session: Session, target: Path, overwrite: bool) -> None:
     if target.exists() and not target.is_file():
         raise StoreError("is not a regular file", path=str(target), hint="name another file")
     if target.exists() and not _is_own(session, target) and not overwrite:
-        raise StoreError(
-            "exists already",
-            path=str(target),
-            hint="name another file, or allow to overwrite it (overwrite=True, --force)",
-        )
-
-
-_TOOLS = {"claude_code": "claude-code", "codex": "codex", "pi": "pi"}
+        hint = "name another file, or allow to overwrite it (overwrite=True, --force)"
+        raise StoreError("exists already", path=str(target), hint=hint)
 
 
 class FreshSession(Frozen):
@@ -670,6 +584,16 @@ def resume_line(tool: str, name: str, path: Path) -> str:
     return f"{starts[tool]} {shlex.quote(str(path) if tool == 'pi' else name)}"
 
 
+def file_name(tool: str, name: str, now: datetime) -> str:
+    """What a tool calls the file of a session of this id that begins now."""
+    stamp = f"{now:%Y-%m-%dT%H-%M-%S}"
+    if tool == "codex":
+        return f"rollout-{stamp}-{name}.jsonl"
+    return (
+        f"{stamp}-{now.microsecond // 1_000:03}Z_{name}.jsonl" if tool == "pi" else f"{name}.jsonl"
+    )
+
+
 def new_session(
     session: Session,
     compact: Callable[[Session, Path], CompactedSession],
@@ -692,298 +616,47 @@ def new_session(
         InvalidPolicy: Of another format.
         StoreError: It cannot be written, or a `ContextManager` writes to it.
     """
-    if session.format not in _TOOLS:
+    if session.format not in REWRITTEN:
         hint = "`ullage handoff FILE --to claude-code` writes one for another tool"
         limit = f"needs a session of Claude Code, Codex or pi, this is one of {session.format}"
         raise InvalidPolicy("--new-session", str(session.path), limit, hint=hint)
     refuse_managers(session.items, str(session.path))
-    name, now = name or str(uuid.uuid4()), now or datetime.now(UTC)
-    stamp = f"{now:%Y-%m-%dT%H-%M-%S}"
-    file_name = {
-        "codex": f"rollout-{stamp}-{name}.jsonl",
-        "pi": f"{stamp}-{now.microsecond // 1_000:03}Z_{name}.jsonl",
-    }.get(session.format, f"{name}.jsonl")
-    path = session.path.with_name(file_name)
+    tool, name = session.format.replace("_", "-"), name or str(uuid.uuid4())
+    path = session.path.with_name(file_name(tool, name, now or datetime.now(UTC)))
     write_private(path, _renamed(session, name), new=True)
+    compacted = False
     try:
         done = compact(open_session(path), path)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    if not done.result.compacted:
-        path.unlink(missing_ok=True)
-    return FreshSession(name, path, resume_line(_TOOLS[session.format], name, path), done)
+        compacted = done.result.compacted
+    finally:
+        if not compacted:
+            path.unlink(missing_ok=True)
+    return FreshSession(name, path, resume_line(tool, name, path), done)
 
 
 def _renamed(session: Session, name: str) -> bytes:
     data = session.path.read_bytes()
-    if session.format == "claude_code":
+    if session.format == CLAUDE_CODE:
         # Inside of a string the quotes would be escaped: this finds keys only, and leaves every other byte.
         old = re.escape(session.id.encode())
         return re.sub(
             rb'("sessionId"\s*:\s*")' + old + b'"', rb"\g<1>" + name.encode() + b'"', data
         )
-    kind = "session_meta" if session.format == "codex" else "session"
     lines = data.splitlines(keepends=True)
     for at, line in enumerate(lines):
         entry = entry_in(line)
-        if entry.get("type") == kind:
-            lines[at] = line_of(_head(session, entry, name), at)
-            break
-    return b"".join(lines)
-
-
-def _head(session: Session, line: dict[str, Any], name: str) -> dict[str, Any]:
-    if session.format == "pi":
-        return {**line, "id": name, "parentSession": str(session.path)}
-    payload = {**line["payload"], "id": name, "forked_from_id": line["payload"].get("id")}
-    if "session_id" in payload:
-        payload["session_id"] = name
-    return {**line, "payload": payload}
-
-
-# Branches of a pi session: pi's file is a tree whose newest entry is its tip, so another view is another branch.
-#
-# Every line stays: the newest change is taken back by one more branch, with copies of what was said since.
-
-PiEntry = Mapping[str, Any]
-
-EDIT = "ullage-edit"  # type of a record after an edit's copies; its data names the tip before them
-
-
-class PiChange(Frozen):
-    """The newest compaction or edit on a session's branch."""
-
-    entry: PiEntry
-    since: Sequence[PiEntry]  # what came after it
-    left: int  # how many changes can be taken back after it
-
-
-def path_to_tip(session: Session) -> list[PiEntry]:
-    """The entries of a session's branch, from the first to the tip; `InvalidPolicy`: a version without ids has no branches."""
-    path = path_of(OpenedFile(session.path))
-    if path is None:
-        limit = "is of a version of pi without ids, which has no words for it"
-        hint = "`ullage handoff FILE --to claude-code` writes it as one that can be changed"
-        raise InvalidPolicy("FILE", str(session.path), limit, hint=hint)
-    return path
-
-
-def nothing_to_undo(session: Session) -> InvalidPolicy:
-    """The error for a session that holds neither a compaction nor an edit that stands."""
-    hint = "what `ullage compact` wrote to another file is undone by going on from this one"
-    limit = "holds no compaction to take back"
-    return InvalidPolicy("FILE", str(session.path), limit, hint=hint)
-
-
-def newest_change(session: Session) -> PiChange:
-    """What an undo takes back; `InvalidPolicy`: there is nothing, or the file is of a version without ids."""
-    path = path_to_tip(session)
-    places = [at for at, entry in enumerate(path) if _is_change(entry)]
-    if not places:
-        raise nothing_to_undo(session)
-    entry, left = path[places[-1]], len(places) - 1
-    if tip := _edited_tip(entry):
-        left = sum(map(_is_change, path_of(OpenedFile(session.path), tip) or ()))
-    return PiChange(entry, path[places[-1] + 1 :], left)
-
-
-def without_change(session: Session, *, write: bool) -> Session:
-    """The session with its newest change taken back, and with what was said since; see `_appended` and `newest_change`."""
-    change = newest_change(session)
-    before = _edited_tip(change.entry) or change.entry.get("parentId")
-    lines = copied_below(before, change.since)
-    if not lines:
-        lines = [record("ullage-undo", before, undoes=change.entry.get("id"))]
-    return _appended(session, partial(_add_to_pi, session, lines), write=write)
-
-
-def copied_below(parent: Any, entries: Sequence[PiEntry]) -> list[Line]:
-    """The entries under ids of their own, on one chain."""
-    copies: list[Line] = []
-    for entry in entries:
-        name = os.urandom(4).hex()
-        copies.append({**entry, "id": name, "parentId": parent})
-        parent = name
-    return copies
-
-
-def record(kind: str, parent: Any, **data: Any) -> Line:
-    """An entry that pi does not show to the model; `parent`, the id of the entry before it: `None` begins a branch."""
-    entry: Line = {"type": "custom", "customType": kind, "id": os.urandom(4).hex()}
-    stamp = iso(now_in_ms())
-    return entry | {"parentId": parent, "timestamp": stamp, "data": data}
-
-
-def _add_to_pi(session: Session, lines: Sequence[Line], draft: Path) -> None:
-    whole = continued(session.format, OpenedFile(session.path), lines, str(session.path))
-    _append(draft, b"".join(line_of(line, at) for at, line in enumerate(whole)), None)
-
-
-def _appended(
-    session: Session,
-    add: Callable[[Path], None],
-    *,
-    write: bool = True,
-    check: Callable[[Session], bool] = lambda tried: True,
-) -> Session:
-    """The session with what `add` appends to a file, or without `write` what it would become; tried on a copy first.
-
-    `StoreError`: it cannot be written, or `check` finds that it reads back differently; `LogConflict`: it changed since it
-    was opened. Nothing was written then.
-    """
-    with draft_of(session.path) as draft:
-        copy_of(session.path, draft, session.pin)
-        size = draft.stat().st_size
-        add(draft)
-        tried, added = open_session(draft), _added(draft, size)
-    if not check(tried):
-        raise StoreError("reads back differently from what was chosen", path=str(session.path))
-    if not write:
-        return tried
-    _append(session.path, added, session.pin)
-    return open_session(session.path)
-
-
-def _is_change(entry: PiEntry) -> bool:
-    return entry.get("type") == "compaction" or bool(_edited_tip(entry))
-
-
-def _edited_tip(entry: PiEntry) -> str:
-    """The tip before an edit, if the entry records one."""
-    data = entry.get("data")
-    if entry.get("customType") != EDIT or not isinstance(data, Mapping):
-        return ""
-    return str(data.get("tip") or "")
-
-
-def branch_with(session: Session, items: Sequence[Item], wanted: Sequence[Item]) -> Session:
-    """Appends a branch that shows these items, which are to be read back as the messages `wanted`.
-
-    From the first entry that changes on, the newest branch is copied with the changes: tool results may have other content.
-    """
-    path = path_to_tip(session)
-    chosen = _chosen(session, path, items)
-    first = next((at for at, entry in enumerate(chosen) if entry is not path[at]), len(path))
-    parent = path[first - 1]["id"] if first else None
-    copies = _copied(session, path, chosen, first, parent)
-    end = copies[-1]["id"] if copies else parent
-    lines = [*copies, record(EDIT, end, tip=path[-1]["id"])]
-
-    def check(tried: Session) -> bool:
-        return _comparable(tried.messages) == _comparable(wanted)
-
-    return _appended(session, partial(_add_to_pi, session, lines), check=check)
-
-
-def _comparable(messages: Sequence[Item]) -> list[Any]:
-    def flat(block: Any) -> Any:
-        if block.get("type") != "tool_result":
-            return block
-        return {**block, "content": as_blocks(block.get("content") or "")}
-
-    return [(message["role"], list(map(flat, blocks_of(message)))) for message in messages]
-
-
-def _chosen(
-    session: Session, path: Sequence[PiEntry], items: Sequence[Item]
-) -> list[PiEntry | None]:
-    """For each entry of the path itself, a changed one in its place, or `None` where it goes."""
-    items_by_uuid = {item["uuid"]: item for item in items}
-    shown = _shown_items(session, path)
-    # Without its summary, all that it stood for would be shown again.
-    hidden = -1
-    for at, item in enumerate(shown):
-        if item and is_summary(item) and item["uuid"] not in items_by_uuid:
-            hidden = at
-    entries: list[PiEntry | None] = []
-    for at, (entry, item) in enumerate(zip(path, shown, strict=True)):
-        if item is not None:
-            entries.append(_with_content(entry, item, items_by_uuid.get(item["uuid"])))
+        if session.format == "pi" and entry.get("type") == "session":
+            entry |= {"id": name, "parentSession": str(session.path)}
+        elif session.format == "codex" and entry.get("type") == "session_meta":
+            payload = entry["payload"]
+            payload |= {"id": name, "forked_from_id": payload.get("id")}
+            if "session_id" in payload:
+                payload["session_id"] = name
         else:
-            goes = at < hidden and entry.get("type") in ("message", "compaction")
-            entries.append(None if goes else entry)
-    return entries
-
-
-def _shown_items(session: Session, path: Sequence[PiEntry]) -> list[Item | None]:
-    """For each entry the item in which the model is shown it; results in a row are one item."""
-    numbers = {line.get("id"): number for number, line in OpenedFile(session.path).lines()}
-    by_line = {int(str(item["uuid"]).rpartition("-")[2]): item for item in session.items}
-    answers = {block.get("tool_use_id"): i for i in session.items for block in _results(i)}
-    shown: list[Item | None] = []
-    for entry in path:
-        item, call = by_line.get(numbers[entry["id"]]), _answered(entry)
-        if item is None and call:
-            before = shown[-1] if shown else None
-            item = before if before and _result_in(before, call) else answers.get(call)
-        shown.append(item)
-    return shown
-
-
-def _with_content(entry: PiEntry, old: Item, new: Item | None) -> PiEntry | None:
-    if new is None or new is old:
-        return None if new is None else entry
-    call = _answered(entry)
-    before, after = _result_in(old, call), _result_in(new, call)
-    if before is None or after is None or before.get("content") == after.get("content"):
-        return entry
-    content = as_blocks(after.get("content") or "")
-    return {**entry, "message": {**entry["message"], "content": content}}
-
-
-def _answered(entry: PiEntry) -> str:
-    """Id of the call that a line with a result answers; empty for any other line."""
-    message = entry.get("message")
-    return str(message.get("toolCallId") or "") if isinstance(message, dict) else ""
-
-
-def _results(item: Item) -> list[Block]:
-    return [dict(block) for block in blocks_of(item) if block.get("type") == "tool_result"]
-
-
-def _result_in(item: Item, call: str) -> Block | None:
-    """The result of a call; the reader adds a number to an id that was used before."""
-    for block in _results(item):
-        name, _, number = str(block.get("tool_use_id")).rpartition("-")
-        if block.get("tool_use_id") == call or (name == call and number.isdigit()):
-            return block
-    return None
-
-
-def _copied(
-    session: Session,
-    path: Sequence[PiEntry],
-    chosen: Sequence[PiEntry | None],
-    first: int,
-    parent: Any,
-) -> list[Line]:
-    """What stays from `first` on; a compaction among it keeps from the same entry on, or from the next that is left."""
-    places = [at for at in range(first, len(path)) if chosen[at] is not None]
-    copies = copied_below(parent, [entry for entry in chosen[first:] if entry is not None])
-    names = {at: line["id"] for at, line in zip(places, copies, strict=True)}
-    starts = _kept_from(session, path)
-    for at, line in zip(places, copies, strict=True):
-        if at in starts:
-            start = next(i for i in range(starts[at], at + 1) if chosen[i] is not None)
-            line.pop("firstKeptEntryIndex", None)
-            line["firstKeptEntryId"] = names.get(start) or path[start]["id"]
-    return copies
-
-
-def _kept_from(session: Session, path: Sequence[PiEntry]) -> dict[int, int]:
-    """For the place of each compaction the place from which on it keeps entries; its own: it keeps none."""
-    order = {line.get("id"): at for at, (_, line) in enumerate(OpenedFile(session.path).lines())}
-    ids = {entry["id"]: at for at, entry in enumerate(path)}
-    firsts: dict[int, int] = {}
-    for at, entry in enumerate(path):
-        if entry.get("type") == "compaction":
-            index = entry.get("firstKeptEntryIndex")
-            start = ids.get(entry.get("firstKeptEntryId"), at)
-            if isinstance(index, int):
-                start = next((i for i in range(at) if order[path[i]["id"]] >= index), at)
-            firsts[at] = start
-    return firsts
+            continue
+        lines[at] = line_of(entry, at)
+        break
+    return b"".join(lines)
 
 
 # Another view of a session, appended to its file: what the model is shown from now on, while every line before stays.
@@ -1006,17 +679,37 @@ def append_view(session: Session, items: Sequence[Item], **about: str) -> Sessio
     """Appends a view of these entries of the session, in the order of the context, and opens the file again.
 
     The lines are tried on a copy first: unless that reads back as these items, nothing is written. What `about` says,
-    such as `undoes`, is recorded with the boundary. Raises as `check_rewritable` and `_appended` do.
+    such as `undoes`, is recorded with the boundary. The session is one that `check_rewritable` accepts; raises as `_appended` does.
     """
-    check_rewritable(session)
+    write = {CLAUDE_CODE: _as_copies, "codex": _as_history, "pi": _as_branch}[session.format]
     wanted = resume(_bare(items)).messages
-    if session.format == "pi":
-        return branch_with(session, items, wanted)
+    return _appended(session, partial(write, session, items, about), wanted=wanted)
 
-    def check(tried: Session) -> bool:
-        return shown(session.format, tried.messages) == shown(session.format, wanted)
 
-    return _appended(session, partial(_write, session, items, about), check=check)
+def _appended(
+    session: Session,
+    add: Callable[[Path], None],
+    *,
+    write: bool = True,
+    wanted: Sequence[Item] | None = None,
+) -> Session:
+    """The session with what `add` appends to a file, or without `write` what it would become; tried on a copy first.
+
+    `StoreError`: it cannot be written, or reads back as others than the `wanted` messages; `LogConflict`: it changed since it
+    was opened. Nothing was written then.
+    """
+    with draft_of(session.path) as draft:
+        _copy_file(session.path, draft, session.pin)
+        size = draft.stat().st_size
+        add(draft)
+        tried, added = open_session(draft), _added(draft, size)
+    kind = session.format
+    if wanted is not None and shown(kind, tried.messages) != shown(kind, wanted):
+        raise StoreError("reads back differently from what was chosen", path=str(session.path))
+    if not write:
+        return tried
+    _append(session.path, added, session.pin)
+    return open_session(session.path)
 
 
 def _bare(items: Sequence[Item]) -> list[Item]:
@@ -1025,48 +718,232 @@ def _bare(items: Sequence[Item]) -> list[Item]:
     return [{key: item[key] for key in keys if key in item} for item in items]
 
 
-def _write(session: Session, items: Sequence[Item], about: Mapping[str, str], draft: Path) -> None:
-    if session.format == CLAUDE_CODE:
-        with TranscriptLog.open(draft, create=False, durability="none") as log:
-            lines = _copies(log, _append_view_whole(session, items), about)
-            history = log.transcript()
-            lines = envelope_of(history, str(session.path)).over(lines)
-            log.write([*lines, *session_lines(history, lines)])
-        return
-    source = OpenedFile(draft)
-    lines = replaced_history(source, _bare(items), **about)
-    _append_lines(draft, continued(session.format, source, lines, str(session.path)))
+def _as_copies(
+    session: Session, items: Sequence[Item], about: Mapping[str, str], draft: Path
+) -> None:
+    with TranscriptLog.open(draft, create=False, durability="none") as log:
+        history = log.transcript()
+        metadata = {"trigger": "manual", "preTokens": 0, "replacementHistory": True, **about}
+        cut = records.compact_boundary(metadata, content="View changed")
+        mark = log.entry(cut, parent=log.leaf)
+        parent = str(mark["uuid"])
+        lines, copies = [mark], Copies(parent)
+        for item in _as_stored(session, items):
+            lines.append(log.entry(copies.of(item, parent), parent=parent))
+            parent = str(lines[-1]["uuid"])
+        mark["compactMetadata"]["groupUuids"] = [entry["uuid"] for entry in lines[1:]]
+        log.write(lines_to_append(history, lines, str(session.path)))
 
 
-def _append_view_whole(session: Session, items: Sequence[Item]) -> list[Item]:
+def _as_stored(session: Session, items: Sequence[Item]) -> Iterator[Item]:
     """The items as the file holds them: attachments, and copies of results for the interface that shows the new view."""
     transcript = session.transcript
-    if transcript is None:
-        return list(items)
-    places = {row.uuid: row for row in transcript.rows() if row.uuid}
-
-    def whole(item: Item) -> Item:
-        row = places.get(str(item.get("uuid")))
-        if row is not None and row.type == "attachment":
-            return transcript.load(row.at)
-        left = "toolUseResult" in item and item["toolUseResult"] is None
-        if row is None or not left:
-            return item
-        return {**item, "toolUseResult": transcript.load(row.at).get("toolUseResult")}
-
-    return [whole(item) for item in items]
-
-
-def _copies(
-    log: TranscriptLog, items: Sequence[Item], about: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    metadata = {"trigger": "manual", "preTokens": 0, "replacementHistory": True, **about}
-    mark = log.entry(records.compact_boundary(metadata, content="View changed"), parent=log.leaf)
-    parent = str(mark["uuid"])
-    lines, copies = [mark], Copies(parent)
+    rows = transcript.rows() if transcript else ()
+    places = {row.uuid: row for row in rows if row.uuid}
     for item in items:
-        entry = log.entry(copies.of(item, parent), parent=parent)
-        lines.append(entry)
-        parent = str(entry["uuid"])
-    mark["compactMetadata"]["groupUuids"] = [entry["uuid"] for entry in lines[1:]]
-    return lines
+        row = places.get(str(item.get("uuid")))
+        if transcript is None or row is None:
+            yield item
+        elif row.type == "attachment":
+            yield transcript.load(row.at)
+        elif "toolUseResult" in item and item["toolUseResult"] is None:
+            yield {**item, "toolUseResult": transcript.load(row.at).get("toolUseResult")}
+        else:
+            yield item
+
+
+def _as_history(
+    session: Session, items: Sequence[Item], about: Mapping[str, str], draft: Path
+) -> None:
+    """Each entry as it stood, also where several of one role follow each other. Codex passes over the keys in `about`."""
+    source = OpenedFile(draft)
+    history: list[Line] = []
+    for entry, item in codex_items(_bare(items)):
+        spoken = item.get("role") == "user" and SOURCE_ROLE in entry
+        history.append({**item, "role": entry[SOURCE_ROLE]} if spoken else item)
+    line = _compacted_line(source, iso(now_in_ms()), "", history, str(uuid.uuid4()))
+    line["payload"] |= about
+    _extend(session, source, [line])
+
+
+# Branches of a pi session: pi's file is a tree whose newest entry is its tip, so another view is another branch.
+#
+# Every line stays: the newest change is taken back by one more branch, with copies of what was said since.
+
+PiEntry = Mapping[str, Any]
+
+EDIT = "ullage-edit"  # type of a record after an edit's copies; its data names the tip before them
+
+
+def _path_to_tip(session: Session) -> list[PiEntry]:
+    """The entries of a session's branch, from the first to the tip; `InvalidPolicy`: a version without ids has no branches."""
+    path = path_of(OpenedFile(session.path).lines())
+    if path is None:
+        limit = "is of a version of pi without ids, which has no words for it"
+        hint = "`ullage handoff FILE --to claude-code` writes it as one that can be changed"
+        raise InvalidPolicy("FILE", str(session.path), limit, hint=hint)
+    return path
+
+
+def nothing_to_undo(session: Session) -> InvalidPolicy:
+    """The error for a session that holds neither a compaction nor an edit that stands."""
+    hint = "what `ullage compact` wrote to another file is undone by going on from this one"
+    limit = "holds no compaction to take back"
+    return InvalidPolicy("FILE", str(session.path), limit, hint=hint)
+
+
+def newest_change(session: Session) -> tuple[PiEntry, Sequence[PiEntry], int]:
+    """The newest compaction or edit on a session's branch, what came after it, and how many can be taken back after it.
+
+    `InvalidPolicy`: there is nothing, or the file is of a version without ids.
+    """
+    path = _path_to_tip(session)
+    places = [at for at, entry in enumerate(path) if _is_change(entry)]
+    if not places:
+        raise nothing_to_undo(session)
+    entry, left = path[places[-1]], len(places) - 1
+    if tip := _edited_tip(entry):
+        left = sum(map(_is_change, path_of(OpenedFile(session.path).lines(), tip) or ()))
+    return entry, path[places[-1] + 1 :], left
+
+
+def without_change(
+    session: Session, change: PiEntry, since: Sequence[PiEntry], *, write: bool
+) -> Session:
+    """The session with its newest change taken back, and with what was said since; see `_appended` and `newest_change`."""
+    before = _edited_tip(change) or change.get("parentId")
+    lines = _copied_below(before, since)
+    if not lines:
+        lines = [_note("ullage-undo", before, undoes=change.get("id"))]
+    return _appended(session, lambda draft: _extend(session, OpenedFile(draft), lines), write=write)
+
+
+def _copied_below(parent: Any, entries: Sequence[PiEntry]) -> list[Line]:
+    """The entries under ids of their own, on one chain."""
+    copies: list[Line] = []
+    for entry in entries:
+        name = os.urandom(4).hex()
+        copies.append({**entry, "id": name, "parentId": parent})
+        parent = name
+    return copies
+
+
+def _note(kind: str, parent: Any, **data: Any) -> Line:
+    """An entry that pi does not show to the model; `parent`, the id of the entry before it: `None` begins a branch."""
+    entry: Line = {"type": "custom", "customType": kind, "id": os.urandom(4).hex()}
+    stamp = iso(now_in_ms())
+    return entry | {"parentId": parent, "timestamp": stamp, "data": data}
+
+
+def _is_change(entry: PiEntry) -> bool:
+    return entry.get("type") == "compaction" or bool(_edited_tip(entry))
+
+
+def _edited_tip(entry: PiEntry) -> str:
+    """The tip before an edit, if the entry records one."""
+    data = as_mapping(entry.get("data")) if entry.get("customType") == EDIT else {}
+    return str(data.get("tip") or "")
+
+
+def _as_branch(
+    session: Session, items: Sequence[Item], about: Mapping[str, str], draft: Path
+) -> None:
+    """From the first entry that changes on, the newest branch is copied with the changes: tool results may have other content."""
+    del about  # of an undo, which is another branch
+    path = _path_to_tip(session)
+    chosen = _chosen(session, path, items)
+    first = next((at for at, entry in enumerate(chosen) if entry is not path[at]), len(path))
+    parent = path[first - 1]["id"] if first else None
+    copies = _copied(session, path, chosen, first, parent)
+    end = copies[-1]["id"] if copies else parent
+    lines = [*copies, _note(EDIT, end, tip=path[-1]["id"])]
+    _extend(session, OpenedFile(draft), lines)
+
+
+def _chosen(
+    session: Session, path: Sequence[PiEntry], items: Sequence[Item]
+) -> list[PiEntry | None]:
+    """For each entry of the path itself, a changed one in its place, or `None` where it goes."""
+    items_by_uuid = {item["uuid"]: item for item in items}
+    shown_items = _shown_items(session, path)
+    # Without its summary, all that it stood for would be shown again.
+    hidden = -1
+    for at, item in enumerate(shown_items):
+        if item and is_summary(item) and item["uuid"] not in items_by_uuid:
+            hidden = at
+    entries: list[PiEntry | None] = []
+    for at, (entry, item) in enumerate(zip(path, shown_items, strict=True)):
+        if item is not None:
+            entries.append(_with_content(entry, item, items_by_uuid.get(item["uuid"])))
+        else:
+            goes = at < hidden and entry.get("type") in ("message", "compaction")
+            entries.append(None if goes else entry)
+    return entries
+
+
+def _shown_items(session: Session, path: Sequence[PiEntry]) -> list[Item | None]:
+    """For each entry the item in which the model is shown it; results in a row are one item."""
+    numbers = {line.get("id"): number for number, line in OpenedFile(session.path).lines()}
+    by_line = {int(str(item["uuid"]).rpartition("-")[2]): item for item in session.items}
+    answers = {name: item for item in session.items for name in _results(item)}
+    shown_items: list[Item | None] = []
+    for entry in path:
+        item, call = by_line.get(numbers[entry["id"]]), _answered(entry)
+        if item is None and call:
+            before = shown_items[-1] if shown_items else None
+            item = before if before and _result_in(before, call) else answers.get(call)
+        shown_items.append(item)
+    return shown_items
+
+
+def _with_content(entry: PiEntry, old: Item, new: Item | None) -> PiEntry | None:
+    if new is None:
+        return None
+    before, after = (_result_in(item, _answered(entry)) for item in (old, new))
+    if before is None or after is None or before.get("content") == after.get("content"):
+        return entry
+    content = as_blocks(after.get("content") or "")
+    return {**entry, "message": {**entry["message"], "content": content}}
+
+
+def _answered(entry: PiEntry) -> str:
+    """Id of the call that a line with a result answers; empty for any other line."""
+    return str(as_mapping(entry.get("message")).get("toolCallId") or "")
+
+
+def _results(item: Item) -> dict[str, BlockView]:
+    return {str(block.get("tool_use_id")): block for block in blocks_in([item], "tool_result")}
+
+
+def _result_in(item: Item, call: str) -> BlockView | None:
+    """The result of a call; the reader adds a number to an id that was used before."""
+    for name, block in _results(item).items():
+        stored, _, number = name.rpartition("-")
+        if name == call or (stored == call and number.isdigit()):
+            return block
+    return None
+
+
+def _copied(
+    session: Session,
+    path: Sequence[PiEntry],
+    chosen: Sequence[PiEntry | None],
+    first: int,
+    parent: Any,
+) -> list[Line]:
+    """What stays from `first` on; a compaction among it keeps from the same entry on, or from the next that is left."""
+    order = {line.get("id"): at for at, (_, line) in enumerate(OpenedFile(session.path).lines())}
+    ids = {entry["id"]: at for at, entry in enumerate(path)}
+    places = [at for at in range(first, len(path)) if chosen[at] is not None]
+    copies = _copied_below(parent, [entry for entry in chosen[first:] if entry is not None])
+    names = {at: line["id"] for at, line in zip(places, copies, strict=True)}
+    for at, line in zip(places, copies, strict=True):
+        if line.get("type") != "compaction":
+            continue
+        index = line.pop("firstKeptEntryIndex", None)
+        start = ids.get(line.get("firstKeptEntryId"), at)
+        if isinstance(index, int):
+            start = next((i for i in range(at) if order[path[i]["id"]] >= index), at)
+        start = next(i for i in range(start, at + 1) if chosen[i] is not None)
+        line["firstKeptEntryId"] = names.get(start) or path[start]["id"]
+    return copies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from io import FileIO
 from pathlib import Path
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 from ullage._start import Frozen
 from ullage.exceptions import InvalidTranscript, LogConflict, StoreError
-from ullage.messages import Item, is_summary, listed, message_of
+from ullage.messages import Item, is_summary, message_of
 from ullage.transcript import records
 from ullage.transcript.records import (
     Placeholder,
     RecordLine,
-    RecordSource,
     Replay,
     RowFlag,
+    as_mapping,
     as_string,
     mark_of,
 )
@@ -87,26 +87,11 @@ class Conversation(Frozen):
         )
 
 
-class Entries:
-    """Entries or bare messages in memory, as a source for the replay."""
-
-    def __init__(self, items: Iterable[Item]) -> None:
-        self._items = listed(items)
-
-    def rows(self) -> Sequence[RecordLine]:
-        """One row for each item."""
-        return [_row(at, item) for at, item in enumerate(self._items)]
-
-    def load(self, at: int) -> Item:
-        """The item itself."""
-        return self._items[at]
-
-
 QUEUED = "queued"
 """Where the entry came from that stands for a message typed while the agent worked."""
 
 
-def _row(at: int, item: Item) -> RecordLine:
+def row_of(at: int, item: Item) -> RecordLine:
     """The row of an entry; a bare message counts as an entry of its role."""
     kind = as_string(item.get("type"))
     if "role" in item and "message" not in item:
@@ -130,31 +115,34 @@ def _says(content: object) -> bool:
     """Whether it holds more than results of tools."""
     if not isinstance(content, list):
         return isinstance(content, str)
-    kinds = [block.get("type") if isinstance(block, Mapping) else None for block in content]
-    return any(kind != "tool_result" for kind in kinds)
+    return any(as_mapping(block).get("type") != "tool_result" for block in content)
 
 
 # ---- from the fold to messages ---------------------------------------------------------------
 
 
 def converse(
-    source: RecordSource,
+    rows: Sequence[RecordLine],
+    load: Callable[[int], Item],
     *,
     unfinished: tuple[int, int] | None = None,
     bad: Sequence[tuple[int, str]] = (),
 ) -> Conversation:
-    """Replays lines in file order and builds the messages of their context; the report takes over what could not be read."""
-    state = Replay(source)
-    entries = list(_entries(state, source))
+    """Replays lines in file order and builds the messages of their context; the report takes over what could not be read.
+
+    `bad` may grow while lines are loaded.
+    """
+    state = Replay(rows, load)
+    entries = list(_entries(state, load))
     if snipped := {uuid for uuid, reason in state.removed.items() if reason == "snipped"}:
-        parents = {row.uuid: row.parent for row in source.rows() if row.uuid in snipped}
+        parents = {row.uuid: row.parent for row in rows if row.uuid in snipped}
         entries = [_relinked(entry, parents) for entry in entries]
     view = messages_of(entries)
     return Conversation(
         view.messages,
         view.sources,
         entries,
-        boundary=source.load(state.boundary.at) if state.boundary else None,
+        boundary=load(state.boundary.at) if state.boundary else None,
         replaced=state.replaced,
         whole=frozenset(state.whole),
         cleared={key: text for key, text in state.texts.items() if state.replaced.get(key) != text},
@@ -171,14 +159,14 @@ def converse(
     )
 
 
-def _entries(state: Replay, source: RecordSource) -> Iterable[Item]:
-    unmeasured = _unmeasured_lines(state, source)
+def _entries(state: Replay, load: Callable[[int], Item]) -> Iterator[Item]:
+    unmeasured = _unmeasured_lines(state, load)
     for slot in state.context:
         if isinstance(slot, Placeholder):
             stand_in = {"role": "user", "content": slot.text}
             yield {"type": "user", "uuid": slot.uuid, "isMeta": True, "message": stand_in}
             continue
-        entry = rendered(source.load(slot.at))
+        entry = rendered(load(slot.at))
         if entry is not None:
             message = entry.get("message") if slot.at in unmeasured else None
             if isinstance(message, Mapping) and "usage" in message:
@@ -189,7 +177,7 @@ def _entries(state: Replay, source: RecordSource) -> Iterable[Item]:
             state.removed[slot.uuid] = "not shown"
 
 
-def _unmeasured_lines(state: Replay, source: RecordSource) -> set[int]:
+def _unmeasured_lines(state: Replay, load: Callable[[int], Item]) -> set[int]:
     """Lines of the context whose usage is of another context than this one.
 
     Those that stand before the newest boundary, or that it says were kept; and those before the line that removed something last,
@@ -199,11 +187,11 @@ def _unmeasured_lines(state: Replay, source: RecordSource) -> set[int]:
     rows = [slot for slot in state.context if isinstance(slot, RecordLine)]
     if state.boundary is not None:
         at = state.boundary.at
-        names = set(mark_of(at, source.load(at)).preserved)
+        names = set(mark_of(at, load(at)).preserved)
         lines = {row.at for row in rows if row.at < at or row.uuid in names}
     if state.rewritten >= 0:
         newer = (row for row in rows if row.at > state.rewritten and row.type == "assistant")
-        if not any((message_of(source.load(row.at)) or {}).get("usage") for row in newer):
+        if not any((message_of(load(row.at)) or {}).get("usage") for row in newer):
             lines |= {row.at for row in rows if row.at < state.rewritten}
     return lines
 
@@ -221,7 +209,6 @@ def _relinked(entry: Item, snipped: Mapping[str, str]) -> Item:
 
 
 # The state of a file when it was read, which a compaction compares before it writes, since others may write too.
-
 
 _CHANGED = "open it again and compact that: nothing was written"
 
@@ -272,10 +259,10 @@ def open_regular(path: str) -> FileIO:
         InvalidTranscript: It is not a regular file.
         StoreError: It is missing or cannot be read.
     """
-    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         _refuse(Path(path).stat().st_mode, path)  # devices can do something when they are opened
-        file = FileIO(os.open(path, flags | getattr(os, "O_NONBLOCK", 0)), "r")
+        file = FileIO(os.open(path, flags), "r")
     except OSError as exc:
         raise StoreError(f"cannot be read: {exc.strerror or exc}", path=path) from exc
     try:

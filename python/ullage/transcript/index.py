@@ -6,11 +6,11 @@ import os
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from ullage._engine import core
-from ullage._engine.digests import FoldedContext, MessageFlag
+from ullage._engine.digests import FoldedContext
 from ullage.counting.calibration import Weights
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import (
@@ -22,7 +22,7 @@ from ullage.messages import (
     listed,
     message_of,
 )
-from ullage.transcript.conversation import QUEUED, Conversation, Entries, FilePin, converse
+from ullage.transcript.conversation import QUEUED, Conversation, FilePin, converse, row_of
 from ullage.transcript.records import (
     BoundaryMark,
     RecordLine,
@@ -38,7 +38,6 @@ from ullage.transcript.render import to_messages
 #
 # Claude Code writes `enqueue` with the text, and `remove` where it handed that to the model in the middle of a turn. Newer
 # versions write the text again, as a user entry or an attachment; others write it nowhere else.
-
 
 QUEUE_LINE = "queue-operation"
 
@@ -221,13 +220,7 @@ class Transcript:
 
     def stored(self, at: int) -> Item:
         """The object of a line as it stands in the file; empty if it cannot be read."""
-        try:
-            entry: Item = self.index.load(at)
-        except TranscriptChanged:
-            raise
-        except InvalidTranscript:
-            return {}
-        return entry
+        return _readable(self.index.load, at) or {}
 
     def is_queued(self, at: int) -> bool:
         """Whether a line stands for a message that was typed while the agent worked, see `rows`."""
@@ -235,13 +228,8 @@ class Transcript:
 
     def entries(self) -> Iterator[Item]:
         """All lines in file order as objects; unreadable ones are in `index.bad` and left out."""
-        for at in range(len(self)):
-            try:
-                yield self.load(at)
-            except TranscriptChanged:
-                raise
-            except InvalidTranscript:
-                continue
+        entries = (_readable(self.load, at) for at in range(len(self)))
+        return (entry for entry in entries if entry is not None)
 
     # ---- context -----------------------------------------------------------------------------
 
@@ -249,7 +237,7 @@ class Transcript:
     def conversation(self) -> Conversation:
         """What the model was shown last, with where each part came from."""
         source = _Readable(self)
-        return converse(source, unfinished=self.index.torn, bad=source.bad)
+        return converse(self._rows, source.load, unfinished=self.index.torn, bad=source.bad)
 
     def messages(self) -> list[dict[str, Any]]:
         """What the model was shown last, as API messages."""
@@ -275,12 +263,12 @@ class Transcript:
 
     @cached_property
     def _marks(self) -> list[BoundaryMark] | None:
-        try:
-            return [mark_of(at, self.load(at)) for at in self.index.outline(BOUNDARY)[0]]
-        except TranscriptChanged:
-            raise
-        except InvalidTranscript:
-            return None
+        marks: list[BoundaryMark] = []
+        for at in self.index.outline(BOUNDARY)[0]:
+            if (entry := _readable(self.load, at)) is None:
+                return None
+            marks.append(mark_of(at, entry))
+        return marks
 
     # ---- facts -------------------------------------------------------------------------------
 
@@ -323,12 +311,22 @@ class Transcript:
         return {}
 
 
+def _readable(load: Callable[[int], Item], at: int) -> Item | None:
+    """A line's object; `None` if it cannot be read. A file that changed is an error all the same."""
+    try:
+        return load(at)
+    except TranscriptChanged:
+        raise
+    except InvalidTranscript:
+        return None
+
+
 _REPEATED_IN_MESSAGE = ("role", "model", "type", "stop_reason")
 _REPEATED = ("type", "sessionId", "cwd", "version", "gitBranch", "userType", "slug", "entrypoint")
 
 
 class _Readable:
-    """The lines of a transcript as a source for the replay; a line that fails to load is empty."""
+    """The entries of a transcript's lines, for the replay; one that fails to load is empty."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -336,9 +334,6 @@ class _Readable:
         self.bad = list(transcript.index.bad)
         self._shared_texts: dict[str, str] = {}
         self._usage: Any = None
-
-    def rows(self) -> Sequence[RecordLine]:
-        return self._transcript.rows()
 
     def load(self, at: int) -> Item:
         try:
@@ -382,22 +377,11 @@ def _look(path: str) -> os.stat_result | None:
         return None
 
 
-# As plain numbers: operators of flags make an object each.
-_FLAGS = (
-    (int(MessageFlag.SIDECHAIN), RowFlag.SIDECHAIN),
-    (int(MessageFlag.SYNTHETIC), RowFlag.SYNTHETIC),
-    (int(MessageFlag.SUMMARY), RowFlag.SUMMARY),
-)
-_TYPED, _PROMPT = int(MessageFlag.USER_INPUT), RowFlag.PROMPT
+_NO_PROMPT = RowFlag.SIDECHAIN | RowFlag.SYNTHETIC | RowFlag.SUMMARY
 
 
-@lru_cache(maxsize=256)  # a file has few combinations of marks
 def _flags(marks: int, is_user: bool) -> int:
-    flags = 0
-    for theirs, mine in _FLAGS:
-        if marks & theirs:
-            flags |= mine
-    return flags | _PROMPT if marks & _TYPED and is_user and not flags else flags
+    return marks & _NO_PROMPT or (marks & RowFlag.PROMPT if is_user else 0)
 
 
 # Resume: what the model was shown last, from a file or from entries.
@@ -427,7 +411,10 @@ def resume(source: str | os.PathLike[str] | Transcript | Iterable[Item]) -> Conv
     """
     if isinstance(source, str | os.PathLike):
         source = Transcript.open(source)
-    return source.conversation if isinstance(source, Transcript) else converse(Entries(source))
+    if isinstance(source, Transcript):
+        return source.conversation
+    items = listed(source)
+    return converse([row_of(at, item) for at, item in enumerate(items)], items.__getitem__)
 
 
 def messages_after_boundary(items: Sequence[Item]) -> list[Item]:

@@ -8,7 +8,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from io import FileIO
@@ -70,7 +70,6 @@ class LogBytes(Protocol):
 
 # ---- one file: a lock, whole writes or none, a clean start after an incomplete last line -------
 
-
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 16
 # Far beyond any transcript: Windows locks byte ranges, and readers must not run into it.
@@ -97,7 +96,7 @@ class LogFile:
         self.path = self.name = path
         self._write = write
         self._is_new = create and not Path(path).exists()
-        flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
         with reported(path):
             # Transcripts hold what a user said: for the owner's eyes, as Claude Code has it.
             fd = os.open(path, flags | os.O_CREAT if create else flags, 0o600)
@@ -236,22 +235,13 @@ class LogFile:
                 )
             left, at = left[written:], stop
 
-    def _follows(self, spans: list[tuple[int, int]]) -> bool:
-        """Whether each write directly follows what was there before it."""
-        at = self.end
-        for start, stop in spans:
-            if start != at:
-                return False
-            at = stop
-        return True
-
     def _roll_back(self, data: bytes, spans: list[tuple[int, int]]) -> None:
         try:
             self._find(data, spans)
             if not spans:
                 return
-            size = os.fstat(self._file.fileno()).st_size
-            if self._follows(spans) and size == spans[-1][1]:
+            stop = self.end + sum(stop - start for start, stop in spans)
+            if stop == spans[-1][1] == os.fstat(self._file.fileno()).st_size:  # nothing else came
                 os.ftruncate(self._file.fileno(), self.end)
             else:
                 self._blank(data, spans)
@@ -274,8 +264,8 @@ class LogFile:
 
     def _blank(self, data: bytes, spans: list[tuple[int, int]]) -> None:
         """Blank what was written here, and nothing else: others appended after it."""
-        flags = os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-        fd = os.open(self.path, flags)  # one that appends cannot write elsewhere
+        # One that appends cannot write elsewhere.
+        fd = os.open(self.path, os.O_WRONLY | getattr(os, "O_BINARY", 0))
         try:
             if not os.path.samestat(os.fstat(fd), os.fstat(self._file.fileno())):
                 return
@@ -287,18 +277,15 @@ class LogFile:
             os.close(fd)
 
 
-class reported:
+@contextmanager
+def reported(path: str | os.PathLike[str]) -> Iterator[None]:
     """Faults of the system as `StoreError`."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = os.fspath(path)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, exc: BaseException | None, trace: Any) -> None:
-        if isinstance(exc, OSError) and not isinstance(exc, StoreError):
-            raise StoreError(_reason(exc), path=self._path) from exc
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as exc:
+        raise StoreError(_reason(exc), path=os.fspath(path)) from exc
 
 
 def _is_object(line: bytes) -> bool:

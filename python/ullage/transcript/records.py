@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from ullage._engine.digests import MessageFlag
 from ullage.messages import BOUNDARY, CLEARED, Item
 
 Record = dict[str, Any]
@@ -206,12 +207,12 @@ def _int(value: Any) -> int:
 
 
 class RowFlag:
-    """Facts about a line that the fold needs; bits of `RecordLine.flags`."""
+    """Facts about a line that the fold needs, bits of `RecordLine.flags`: those of a digest as plain numbers, whose operators make no object."""
 
-    SIDECHAIN = 1
-    SYNTHETIC = 2
-    SUMMARY = 4
-    PROMPT = 8  # a user's own input
+    SIDECHAIN = int(MessageFlag.SIDECHAIN)
+    SYNTHETIC = int(MessageFlag.SYNTHETIC)
+    SUMMARY = int(MessageFlag.SUMMARY)
+    PROMPT = int(MessageFlag.USER_INPUT)  # a user's own, of none of the kinds before
 
 
 class RecordLine(NamedTuple):
@@ -235,16 +236,6 @@ class Placeholder(NamedTuple):
 
 
 Slot = RecordLine | Placeholder
-
-
-class RecordSource(Protocol):
-    """Lines in file order, and the object of a line where one is needed."""
-
-    def rows(self) -> Sequence[RecordLine]:
-        """All readable lines."""
-
-    def load(self, at: int) -> Item:
-        """The entry of a line."""
 
 
 class BoundaryMark(NamedTuple):
@@ -293,9 +284,13 @@ class Replay:
     File order is authoritative; links between entries are used only to leave out what the user
     rewound. Parallel calls make the tree branch, compaction cuts it, and links may point forward or
     nowhere, so that walking it from the last leaf would lose results.
+
+    Args:
+        rows: All readable lines, in file order.
+        load: The entry of a line, by its place.
     """
 
-    def __init__(self, source: RecordSource) -> None:
+    def __init__(self, rows: Sequence[RecordLine], load: Callable[[int], Item]) -> None:
         self.context: list[Slot] = []  # what the model was shown last, in its order
         self.boundary: RecordLine | None = None
         self.texts: dict[str, str] = {}  # tool use id: what stands for its result
@@ -306,39 +301,34 @@ class Replay:
         self.snapshot: CollapseSnapshot | None = None
         self.missing: list[str] = []  # preserved uuids that the file lacks
         self.ignored: list[str] = []  # boundaries that were never completed
-        self.rewritten = (
-            -1
-        )  # the newest line that took something out of the context, or put it back
-        self._source = source
+        # The newest line that took something out of the context, or put it back.
+        self.rewritten = -1
+        self._rows, self._load = rows, load
         # Kept messages wait until their anchor has been placed, whatever a client wrote before it.
         self._waiting: list[Slot] = []
         self._anchor = ""
         self._anchored = False  # it is still to come
         self._snipped: set[str] = set()
         self._collapsed: dict[str, tuple[int, int]] = {}  # where, and `rewritten` before it
-        self._run(source.rows())
-
-    def _run(self, rows: Sequence[RecordLine]) -> None:
-        counted = self._counted(rows)
+        counted = self._counted()
         self._places = {row.uuid: row.at for row in counted if row.uuid and row.type in _TALK}
         for row in counted:
             if row.type in _TALK:
                 self._talk(row)
             elif handler := _HANDLERS.get(row.subtype if row.type == "system" else row.type):
-                handler(self, row, self._source.load(row.at))
+                handler(self, row, load(row.at))
         self._place_waiting()
-        self._explain(rows)
+        self._explain()
 
     # ---- what never counts -------------------------------------------------------------------
 
-    def _counted(self, rows: Sequence[RecordLine]) -> list[RecordLine]:
+    def _counted(self) -> list[RecordLine]:
         """Lines that a context may hold: no sub-agents, errors, rewound branches, unfinished compactions."""
         main = []
-        for row in rows:
-            if row.flags & RowFlag.SIDECHAIN:
-                self._remove(row, "sidechain")
-            elif row.flags & RowFlag.SYNTHETIC:
-                self._remove(row, "synthetic")
+        for row in self._rows:
+            if row.flags & (RowFlag.SIDECHAIN | RowFlag.SYNTHETIC):
+                sidechain = row.flags & RowFlag.SIDECHAIN
+                self._remove(row, "sidechain" if sidechain else "synthetic")
             else:
                 main.append(row)
         # A rewind can take back a compaction, so branches come first.
@@ -381,7 +371,7 @@ class Replay:
         for row in rows:
             parent = row.parent
             if not parent and row.subtype == BOUNDARY:
-                parent = as_string(self._source.load(row.at).get("logicalParentUuid"))
+                parent = as_string(self._load(row.at).get("logicalParentUuid"))
             if parent:
                 children[parent].append(row)
         descendants: set[int] = set()
@@ -403,7 +393,7 @@ class Replay:
             if row.subtype != BOUNDARY:
                 has_summary = has_summary or bool(row.flags & RowFlag.SUMMARY)
                 continue
-            mark = mark_of(row.at, self._source.load(row.at))
+            mark = mark_of(row.at, self._load(row.at))
             if not (has_summary or mark.replaces) or not uuids.issuperset(mark.group):
                 unfinished.add(row.at)
                 partial.update(mark.group)
@@ -455,9 +445,7 @@ class Replay:
         self._drop(uuids, "snipped")
         shown = as_mapping(entry.get("snipMetadata")).get("shownUuids")
         if isinstance(shown, list):  # a rewind past a compaction: these are the context again
-            rows = {
-                row.uuid: row for row in self._source.rows() if self._places.get(row.uuid) == row.at
-            }
+            rows = {row.uuid: row for row in self._rows if self._places.get(row.uuid) == row.at}
             self.context = [rows[uuid] for uuid in as_strings(shown) if uuid in rows]
             self.boundary, self.rewritten = None, row.at
 
@@ -531,12 +519,12 @@ class Replay:
 
     # ---- the end -----------------------------------------------------------------------------
 
-    def _explain(self, rows: Iterable[RecordLine]) -> None:
+    def _explain(self) -> None:
         """Assign exactly one reason to every entry that is not in the context (P-2)."""
         shown = {slot.uuid for slot in self.context}
         stand_ins = [slot for slot in self.context if isinstance(slot, Placeholder)]
         collapsed = {row.uuid for slot in stand_ins for row in _archived(slot)}
-        for row in rows:
+        for row in self._rows:
             if row.uuid and row.type in _TALK:
                 if row.uuid in shown:
                     self.removed.pop(row.uuid, None)

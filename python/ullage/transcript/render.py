@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from ullage.messages import Block, Content, Item, message_of
@@ -20,7 +19,6 @@ from ullage.transcript.records import as_mapping, as_string, as_strings
 # A transcript stores what was attached (a file, a listing, a reminder) as data, not the words that
 # were sent; the texts here are Ullage's, the same for every call. Kinds that only inform the user
 # or the host, and unknown kinds, are not shown to the model.
-
 
 Attachment = Mapping[str, Any]
 
@@ -251,9 +249,9 @@ def rendered(item: Item) -> Item | None:
     """
     if item.get("type") != "attachment":
         return item if message_of(item) is not None else None
-    attachment = item.get("attachment")
-    content = render(attachment) if isinstance(attachment, (dict, Mapping)) else None
-    if content is None or not isinstance(attachment, (dict, Mapping)):
+    attachment = as_mapping(item.get("attachment"))
+    content = render(attachment)
+    if content is None:
         return None
     others = {key: value for key, value in item.items() if key != "attachment"}
     meta = attachment.get("type") != "queued_command"  # which holds a user's own words
@@ -318,7 +316,7 @@ def to_messages(items: Iterable[Item]) -> MessageView:
 
 def messages_of(shown: Sequence[Item]) -> MessageView:
     """As `to_messages`, of entries and messages that the model is shown."""
-    stored = [message_of(item) or _NOTHING for item in shown]
+    stored = [message_of(item) or {} for item in shown]
     steps, orphans = _steps(stored)
     messages: list[dict[str, Any]] = []
     sources: list[tuple[str, ...]] = []
@@ -330,9 +328,6 @@ def messages_of(shown: Sequence[Item]) -> MessageView:
                 sources.append(tuple(dict.fromkeys(uuids)))
     left_over = [(as_string(shown[at].get("uuid")), call) for at, call in orphans]
     return MessageView(messages, sources, left_over)
-
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[list[_Step], list[tuple[int, str]]]:

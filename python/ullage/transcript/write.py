@@ -25,52 +25,48 @@ NEWEST_LINES = 40
 """So many lines at the end of a file say what all carry: enough to hold lines of every frequent kind."""
 
 
-class Envelope:
-    """The fields that lines of a log share besides those that a writer sets itself.
+def continued(
+    lines: Iterable[Item],
+    newest: Sequence[Item],
+    own: Iterable[str],
+    path: str,
+    typical: Callable[[Item], bool] = lambda line: True,
+) -> list[dict[str, Any]]:
+    """Lines with the fields that the lines of a log share besides those that a writer sets itself.
 
     Args:
-        lines: The newest lines, oldest first; of one type, they say nothing.
+        lines: What is appended.
+        newest: The newest lines of the log, oldest first; of one type, they say nothing.
         own: Fields that the writer sets on each line.
         path: Of the file, for the error.
-        typical: Whether a line counts when it is asked which fields all lines carry; `None`: each does.
+        typical: Whether a line counts when it is asked which fields all lines carry.
 
     Raises:
         StoreError: The lines share a field whose next value is unknown; names it.
     """
-
-    def __init__(
-        self,
-        lines: Sequence[Item],
-        own: Iterable[str],
-        path: str,
-        typical: Callable[[Item], bool] | None = None,
-    ) -> None:
-        self._numbers: dict[str, int] = {}
-        self._same: dict[str, Any] = {}
-        asked = [line for line in lines if typical is None or typical(line)]
-        # What lines of one type share may be that type's own.
-        several = len({str(line.get("type")) for line in asked}) > 1
-        shared = set.intersection(*map(set, asked)) if several else set()
-        for name in sorted(shared.difference(own)):
-            values = [line[name] for line in lines if name in line]
-            before, newest = values[-2:]
-            are_whole = all(type(value) is int for value in values)
-            if before == newest and type(before) is type(newest):
-                self._same[name] = newest
-            elif are_whole and all(a < b for a, b in pairwise(values)):
-                self._numbers[name] = newest
-            else:
-                reason = f"cannot be continued: each of its lines carries {name!r}, and what follows {str(newest)[:40]!r} is unknown"
-                hint = "nothing was written; `ullage compact FILE --output OTHER --format claude-code` writes another file"
-                raise StoreError(reason, path=path, hint=hint)
-
-    def over(self, lines: Iterable[Item]) -> list[dict[str, Any]]:
-        """The lines with these fields: numbers go on from the newest, also over lines that came with one."""
-        continued = []
-        for line in lines:
-            self._numbers = {name: number + 1 for name, number in self._numbers.items()}
-            continued.append({**self._same, **line, **self._numbers})
-        return continued
+    numbers: dict[str, int] = {}
+    same: dict[str, Any] = {}
+    asked = [line for line in newest if typical(line)]
+    # What lines of one type share may be that type's own.
+    several = len({str(line.get("type")) for line in asked}) > 1
+    shared = set.intersection(*map(set, asked)) if several else set()
+    for name in sorted(shared.difference(own)):
+        values = [line[name] for line in newest if name in line]
+        before, last = values[-2:]
+        are_whole = all(type(value) is int for value in values)
+        if before == last and type(before) is type(last):
+            same[name] = last
+        elif are_whole and all(a < b for a, b in pairwise(values)):
+            numbers[name] = last
+        else:
+            reason = f"cannot be continued: each of its lines carries {name!r}, and what follows {str(last)[:40]!r} is unknown"
+            hint = "nothing was written; `ullage compact FILE --output OTHER --format claude-code` writes another file"
+            raise StoreError(reason, path=path, hint=hint)
+    # Numbers go on from the newest, also over lines that came with one.
+    return [
+        {**same, **line, **{name: number + at for name, number in numbers.items()}}
+        for at, line in enumerate(lines, 1)
+    ]
 
 
 _OWN = (*CARRIED, "parentUuid", "uuid", "timestamp", "isSidechain", "type", "message", COPY_OF)
@@ -177,8 +173,8 @@ def refuse_managers(entries: Iterable[Item], path: str) -> None:
         raise StoreError(reason, path=path, hint=hint)
 
 
-def envelope_of(transcript: Transcript, path: str) -> Envelope:
-    """What entries appended to a Claude Code file carry besides the fields that are set on each.
+def lines_to_append(transcript: Transcript, entries: Iterable[Item], path: str) -> list[Item]:
+    """Entries with what all entries of a Claude Code file carry besides the fields that are set on each, and the session's lines again.
 
     Raises:
         StoreError: Its entries share a field that cannot be continued, or a `ContextManager` writes to it.
@@ -190,7 +186,8 @@ def envelope_of(transcript: Transcript, path: str) -> Envelope:
             places.append(row.at)
     lines = [transcript.load(at) for at in sorted(chain(*newest.values()))]
     refuse_managers(lines, path)
-    return Envelope(lines, _OWN, path)
+    written = continued(entries, lines, _OWN, path)
+    return [*written, *session_lines(transcript, written)]
 
 
 def session_lines(transcript: Transcript, written: Sequence[Item]) -> list[Item]:

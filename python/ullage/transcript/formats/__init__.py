@@ -7,33 +7,26 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import replace
 from typing import Any
 
-from ullage.exceptions import InvalidPolicy, InvalidTranscript, UllageError
-from ullage.transcript.formats._model import (
-    OpenedFile,
-    ReadSession,
-    ReadTranscript,
-    ReadWarning,
-    described,
-)
+from ullage.exceptions import InvalidTranscript, UllageError
+from ullage.transcript.formats._model import OpenedFile, ReadTranscript, described
 
 _MODULES = (
-    ("claude_code", "_claude_code"),
-    ("codex", "codex"),
-    ("copilot", "copilot"),
-    ("pi", "pi"),
-    ("gemini_cli", "gemini_cli"),
-    ("opencode", "opencode"),
-    ("cline", "cline"),
-    ("tau_bench", "tau_bench"),
-    ("swe_agent", "swe_agent"),
-    ("openhands", "openhands"),
-    ("anthropic", "_messages"),
-    ("openai_chat", "openai_chat"),
+    "claude_code",
+    "codex",
+    "copilot",
+    "pi",
+    "gemini_cli",
+    "opencode",
+    "cline",
+    "tau_bench",
+    "swe_agent",
+    "openhands",
+    "anthropic",
+    "openai_chat",
 )
-"""Names and modules, in the order in which they are asked; plainer forms come last."""
+"""In the order in which they are asked; plainer forms come last."""
 
 _STRANGE = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
 """What code raises that meets a number where its format has a list."""
@@ -41,7 +34,7 @@ _STRANGE = (AttributeError, LookupError, OverflowError, RecursionError, TypeErro
 _RELATED = {"roo": "cline", "tau2": "tau_bench", "mini_swe_agent": "swe_agent"}
 """Formats that the reader of a related one tells apart."""
 
-FORMATS: tuple[str, ...] = tuple(sorted([name for name, _ in _MODULES] + list(_RELATED)))
+FORMATS: tuple[str, ...] = tuple(sorted([*_MODULES, *_RELATED]))
 """Names of all formats that can be read."""
 
 _FORMATS_LISTED = "formats that can be read: " + ", ".join(FORMATS)
@@ -73,7 +66,7 @@ def recognised(path: str | os.PathLike[str]) -> tuple[OpenedFile, str]:
         InvalidTranscript, StoreError: See `detect`.
     """
     source = OpenedFile(path)
-    for name, _ in _MODULES:
+    for name in _MODULES:
         if _fits(source, name):
             return source, name
     reason = f"is of no known format: {described(source)}"
@@ -81,49 +74,16 @@ def recognised(path: str | os.PathLike[str]) -> tuple[OpenedFile, str]:
 
 
 def read_recognised(source: OpenedFile, name: str) -> ReadTranscript:
-    """What stands in a file that `recognised` gave, of which no byte is read twice.
+    """What stands in a file that `recognised` gave, of which no byte is read twice; those of Claude Code are read by their index.
 
     Raises:
-        InvalidTranscript, StoreError: See `read`.
+        InvalidTranscript: It holds no message, or a value that no file of this format has.
+        StoreError: It cannot be read.
     """
-    transcript: ReadTranscript = _read(source, name)
+    transcript = _read(source, name)
     if not any(session.entries for session in transcript.sessions):
         raise InvalidTranscript("holds no message", path=source.path, hint=_hint(source))
-    return replace(transcript, pin=source.pin)
-
-
-def read(
-    path: str | os.PathLike[str],
-    format: str | None = None,  # noqa: A002 - the word of the command line and of users
-) -> ReadTranscript:
-    """Reads a transcript into entries of the internal view.
-
-    Args:
-        path: The file.
-        format: One of `FORMATS`; `None` finds it out.
-
-    Returns:
-        Its conversations, at least one, and what was passed over.
-
-    Raises:
-        InvalidTranscript: The file has no known format, or not the one that was named.
-        InvalidPolicy: `format` is not one of `FORMATS`.
-        StoreError: The file is missing or cannot be read.
-
-    Example:
-        >>> transcript = read("rollout.jsonl")  # doctest: +SKIP
-        >>> transcript.format, len(transcript.sessions)  # doctest: +SKIP
-        ('codex', 1)
-    """
-    if format is not None and format not in FORMATS:
-        raise InvalidPolicy("format", format, "must be a known format", hint=_FORMATS_LISTED)
-    if format is None:
-        return read_recognised(*recognised(path))
-    source, name = OpenedFile(path), _RELATED.get(format, format)
-    if not _fits(source, name):
-        reason = f"is not of the format {format}"
-        raise InvalidTranscript(reason, path=source.path, hint=_hint(source))
-    return read_recognised(source, name)
+    return transcript
 
 
 def _fits(source: OpenedFile, name: str) -> bool:
@@ -149,7 +109,7 @@ def _read(source: OpenedFile, name: str) -> ReadTranscript:
 
 
 def _module(name: str) -> Any:
-    return importlib.import_module(f"ullage.transcript.formats.{dict(_MODULES)[name]}")
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 def _hint(source: OpenedFile) -> str:

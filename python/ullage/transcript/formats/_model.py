@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from io import FileIO
@@ -18,19 +18,7 @@ from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import BOUNDARY, Block, StoredEntry
 from ullage.providers._common import place_result
 from ullage.transcript.conversation import FilePin, open_regular
-
-
-class ReadWarning(NamedTuple):
-    """Something in a file that was skipped or repaired.
-
-    Attributes:
-        line: 1-based line, or the position of a message in a file that is one JSON document; 0: the
-            file as a whole.
-        reason: What was found and what became of it.
-    """
-
-    line: int
-    reason: str
+from ullage.transcript.log import iso_of
 
 
 class ReadSession(Frozen):
@@ -41,9 +29,7 @@ class ReadSession(Frozen):
         entries: Messages in envelopes, with boundaries where a compaction happened; all of history.
         system: The system prompt; `None` if the file does not hold it.
         tools: Anthropic-shaped definitions; `None` if the file does not hold them.
-        metadata: What else is known, such as `model`, `cwd`, `context_window_tokens`.
-        context: What the model is shown, where the format has rules of its own for it; `None`: all
-            messages after the newest boundary.
+        metadata: What else is known, of `model`, `cwd`, `title` and `context_window_tokens`.
     """
 
     id: str
@@ -51,60 +37,13 @@ class ReadSession(Frozen):
     system: str | list[Block] | None = None
     tools: list[dict[str, Any]] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    context: list[dict[str, Any]] | None = None
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        """What the model is shown: the messages after the newest boundary, kept ones in their place.
-
-        Messages that the model never produced (errors) are left out.
-        """
-        if self.context is not None:
-            return self.context
-        from ullage.transcript.index import messages_after_boundary
-
-        return [
-            entry["message"]
-            for entry in messages_after_boundary(self.entries)
-            if "message" in entry and not entry.get("isApiErrorMessage")
-        ]
-
-    def __repr__(self) -> str:
-        return f"ReadSession({self.id!r}, {len(self.entries)} entries)"
 
 
-class ReadTranscript(Frozen):
-    """A file that was read.
-
-    Attributes:
-        format: Name of the format.
-        path: The file.
-        sessions: Its conversations; at least one.
-        metadata: Contents of the file other than its conversations.
-        warnings: What was skipped or repaired.
-        pin: Which file was read, and how much of it; `None` if it was not read from a file.
-    """
+class ReadTranscript(NamedTuple):
+    """The name of a file's format, and its conversations: at least one."""
 
     format: str
-    path: str
-    sessions: tuple[ReadSession, ...]
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[ReadWarning, ...] = ()
-    pin: FilePin | None = None
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        """What the model is shown in the first conversation."""
-        return self.sessions[0].messages
-
-    @property
-    def entries(self) -> list[StoredEntry]:
-        """Entries of the first conversation."""
-        return self.sessions[0].entries
-
-    def __repr__(self) -> str:
-        counts = f"sessions={len(self.sessions)}, warnings={len(self.warnings)}"
-        return f"ReadTranscript({self.format}, {counts})"
+    sessions: Sequence[ReadSession]
 
 
 class EntryList:
@@ -159,7 +98,8 @@ class EntryList:
         before = len(self._messages)
         stood = place_result(self._messages, block)
         if len(self._messages) > before:
-            at = next(i for i in range(before, -1, -1) if _ends_with(self._messages[i], block))
+            ends = ((at, self._messages[at]["content"][-1:]) for at in range(before, -1, -1))
+            at = next(at for at, end in ends if isinstance(end, list) and end and end[0] is block)
             entry = self._envelope("user", line, timestamp, {})
             entry["message"] = self._messages[at]
             self.entries.insert(self._first + at, entry)
@@ -204,22 +144,12 @@ class EntryList:
         return entry
 
 
-def _ends_with(message: Mapping[str, Any], block: Block) -> bool:
-    content = message["content"]
-    return isinstance(content, list) and content[-1:] == [block] and content[-1] is block
-
-
 def iso(timestamp: Any) -> str:
     """ISO text of a moment; milliseconds since 1970 are converted."""
-    if not isinstance(timestamp, int | float):
-        return str(timestamp)
-    from datetime import UTC, datetime
-
     try:
-        moment = datetime.fromtimestamp(timestamp / 1000, UTC)
+        return iso_of(int(timestamp)) if isinstance(timestamp, int | float) else str(timestamp)
     except (OverflowError, OSError, ValueError):  # no moment that a calendar has
         return str(timestamp)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def usage_of(
@@ -246,7 +176,6 @@ def whole_count(value: Any) -> int:
 
 # A file as the readers see it: lines of JSON, or one JSON document.
 
-
 _BOM = b"\xef\xbb\xbf"
 """What editors on some systems put in front of a file; no part of its text."""
 
@@ -259,6 +188,8 @@ class OpenedFile:
     """A file, read when it is asked for.
 
     Attributes:
+        warnings: Line, or the position of a message in one JSON document, both from 1, and what was skipped or repaired
+            there; 0: in the file as a whole.
         pin: Which file the whole of it was read from, and how much; `None` until then.
 
     Raises:
@@ -268,12 +199,8 @@ class OpenedFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        self.warnings: list[ReadWarning] = []
+        self.warnings: list[tuple[int, str]] = []
         self.pin: FilePin | None = None
-
-    def transcript(self, name: str, *sessions: ReadSession, **about: Any) -> ReadTranscript:
-        """What a reader found in it, of the format of this name; `about` is what else a `ReadTranscript` says."""
-        return ReadTranscript(name, self.path, sessions, warnings=tuple(self.warnings), **about)
 
     @property
     def stem(self) -> str:
@@ -368,7 +295,7 @@ class OpenedFile:
 
     def warn(self, line: int, reason: str) -> None:
         """Record what was skipped or repaired."""
-        self.warnings.append(ReadWarning(line, reason))
+        self.warnings.append((line, reason))
 
 
 def _still(file: FileIO, data: bytes, before: os.stat_result, after: os.stat_result) -> bool:
@@ -406,7 +333,6 @@ def _values(text: bytes) -> list[Any] | None:
 
 
 # What a file is that no reader knows: the place and the value that a user can look at.
-
 
 _LOOKED_AT = 1 << 20
 """Characters of a file that are parsed for the place where it stops to be JSON."""

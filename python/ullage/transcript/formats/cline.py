@@ -35,7 +35,7 @@ def read(source: OpenedFile) -> ReadTranscript:
             source.warn(position, "no message, left out")
     models = [entry.get("message", {}).get("model") for entry in entries.entries]
     facts = {"model": next((model for model in reversed(models) if model), None)}
-    return source.transcript(name, entries.read(system=about.get("system_prompt"), metadata=facts))
+    return ReadTranscript(name, [entries.read(system=about.get("system_prompt"), metadata=facts)])
 
 
 def _add(entries: EntryList, stored: Mapping[str, Any], position: int) -> None:

@@ -8,7 +8,6 @@ Only `response_item` lines are what the model saw; `event_msg` lines repeat them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from ullage.messages import SOURCE_ROLE, Block, as_blocks, is_summary
@@ -30,10 +29,8 @@ _INJECTED = ("<", "# AGENTS.md instructions")
 
 _AGENT_MESSAGE = "agent_message"
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-_PRIVATE = "internal_chat_message_metadata_passthrough"
-"""Codex's own note on an item; it is not sent to the API."""
+NOTE = "internal_chat_message_metadata_passthrough"
+"""Codex's own note on an item, which is not sent to the API: for a session that was handed over, what that has no word for."""
 
 
 def sniff(source: OpenedFile) -> bool:
@@ -44,7 +41,7 @@ def sniff(source: OpenedFile) -> bool:
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads a rollout: one session, with a boundary at each compaction."""
     rollout = _Rollout(source)
-    number, line = 0, _NOTHING
+    number, line = 0, dict[str, Any]()
     for number, line in source.lines():
         rollout.add(number, line)
     rollout.close()
@@ -52,7 +49,7 @@ def read(source: OpenedFile) -> ReadTranscript:
         hint = "a change by `ullage compact`, `undo` or `edit` repairs it"
         source.warn(number, f"has no ordinal, so Codex does not open the session: {hint}")
     session = rollout.list.read(system=rollout.system, metadata=rollout.metadata)
-    return source.transcript("codex", session)
+    return ReadTranscript("codex", [session])
 
 
 def without_agent_messages(
@@ -128,15 +125,10 @@ class _Rollout:
         self.list.session = str(payload.get("id") or self.list.session)
         self.numbered = payload.get("history_mode") == "paginated"
         self.system = as_mapping(payload.get("base_instructions")).get("text")
-        self._set(
-            cli_version=payload.get("cli_version"),
-            cwd=payload.get("cwd"),
-            forked_from=payload.get("forked_from_id"),
-            provider=payload.get("model_provider"),
-        )
+        self._set(cli_version=payload.get("cli_version"), cwd=payload.get("cwd"))
 
     def item(self, payload: Mapping[str, Any], number: int, stamp: Any) -> None:
-        item = {key: value for key, value in payload.items() if key != _PRIVATE}
+        item = {key: value for key, value in payload.items() if key != NOTE}
         side = side_of(item)
         if side == "assistant":
             self._began = self._began if self._blocks else (number, stamp)
@@ -145,14 +137,14 @@ class _Rollout:
         self.close()
         if side == "result":
             block = blocks_in(item)[0]
-            if as_mapping(payload.get(_PRIVATE)).get("isError") is True:
+            if as_mapping(payload.get(NOTE)).get("isError") is True:
                 block = {**block, "is_error": True}
             if not self.list.add_result(block, line=number, timestamp=stamp):
                 self.source.warn(number, "a result apart from its call, moved next to it")
             return
         # No other provider takes a system message where Codex puts its developer messages.
         message = message_in(item, "user")
-        note = as_mapping(payload.get(_PRIVATE))
+        note = as_mapping(payload.get(NOTE))
         # What the first part says; parts without text say nothing.
         content, role = message["content"], item.get("role")
         text = content[0].get("text", "") if isinstance(content, list) and content else content

@@ -29,8 +29,7 @@ def read(source: OpenedFile) -> ReadTranscript:
             continue
         if kind == "session.start":
             entries.session = str(data.get("sessionId") or entries.session)
-            names = ("cwd", "copilotVersion", "selectedModel")
-            facts.update((key, data[key]) for key in names if key in data)
+            facts["cwd"] = data.get("cwd", facts.get("cwd"))
         elif kind == "system.message":
             facts.setdefault("system", data.get("content"))
         elif kind == "user.message":
@@ -45,11 +44,8 @@ def read(source: OpenedFile) -> ReadTranscript:
         elif kind == "tool.execution_complete":
             if not entries.add_result(_result(data), line=number, timestamp=stamp):
                 source.warn(number, "a result apart from its call, moved next to it")
-        elif kind == "session.shutdown":
-            usage = {key: value for key, value in data.items() if "oken" in key or "sage" in key}
-            facts["usage"] = usage
     session = entries.read(system=facts.pop("system", None), metadata=facts)
-    return source.transcript("copilot", session)
+    return ReadTranscript("copilot", [session])
 
 
 def _blocks(data: Mapping[str, Any]) -> list[Block]:

@@ -51,7 +51,7 @@ def read(source: OpenedFile) -> ReadTranscript:
             entries.add(message, line=position, isCompactSummary=True)
         else:
             entries.add(message, line=position)
-    return source.transcript("gemini_cli", entries.read(system=internal.system))
+    return ReadTranscript("gemini_cli", [entries.read(system=internal.system)])
 
 
 # ---- recordings --------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def _recording(source: OpenedFile) -> ReadTranscript:
             _response(entries, number, stamp, record)
     about = {"title": facts.get("summary"), "model": facts.get("model")}
     metadata = {key: value for key, value in about.items() if isinstance(value, str)}
-    return source.transcript("gemini_cli", entries.read(metadata=metadata))
+    return ReadTranscript("gemini_cli", [entries.read(metadata=metadata)])
 
 
 def _records(source: OpenedFile, facts: dict[str, Any]) -> list[Mapping[str, Any]]:

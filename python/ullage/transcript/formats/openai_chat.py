@@ -27,6 +27,22 @@ Decorate = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
 # ---- for all formats that store such messages --------------------------------------------------
 
 
+def measured(message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Usage, model and time, where a program has stored them with the message."""
+    if message["role"] == "assistant":
+        measure(message, stored)
+    stamp = stored.get("timestamp")
+    return {"timestamp": stamp} if isinstance(stamp, str) else {}
+
+
+def measure(message: dict[str, Any], response: Mapping[str, Any]) -> None:
+    """Put into a message what a response says of usage and model."""
+    if usage := _usage(response.get("usage")):
+        message["usage"] = usage
+    if isinstance(response.get("model"), str):
+        message["model"] = response["model"]
+
+
 def is_chat(messages: Any) -> bool:
     """Whether a value is a list of chat messages."""
     return (
@@ -41,9 +57,9 @@ def chat_session(
     name: str,
     chat: Iterable[Mapping[str, Any]],
     *,
-    decorate: Decorate | None = None,
+    decorate: Decorate = measured,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    metadata: Mapping[str, Any] | None = None,
+    model: Any = None,
 ) -> ReadSession:
     """One conversation of chat messages, of which keys that belong to the agent and not to the API are left out.
 
@@ -53,7 +69,7 @@ def chat_session(
         chat: Messages as stored.
         decorate: What else the messages carry.
         tools: Definitions as the API takes them; `None` if unknown.
-        metadata: For the session.
+        model: Which one answered; what is no text is not known.
     """
     system = None
     entries = EntryList(name, source.warn)
@@ -63,16 +79,15 @@ def chat_session(
         else:
             _add(entries, position, stored, decorate)
     definitions = None if tools is None else openai_chat.from_provider({"tools": tools}).tools
-    return entries.read(system=system, tools=definitions, metadata=dict(metadata or {}))
+    facts = {"model": model} if isinstance(model, str) else {}
+    return entries.read(system=system, tools=definitions, metadata=facts)
 
 
 def _api_keys(message: Mapping[str, Any]) -> dict[str, Any]:
     return {key: message[key] for key in _MESSAGE_KEYS if key in message}
 
 
-def _add(
-    entries: EntryList, position: int, stored: Mapping[str, Any], decorate: Decorate | None
-) -> None:
+def _add(entries: EntryList, position: int, stored: Mapping[str, Any], decorate: Decorate) -> None:
     """Each message alone, so that results find their calls wherever they stand."""
     read = openai_chat.from_provider(
         {"messages": [{"role": "user", "content": ""}, _api_keys(stored)]}
@@ -85,8 +100,7 @@ def _add(
             message = {"role": "user", "content": message["content"]}
             message = carrying(message, "openai_chat", {"role": "system", **foreign})
             flags["isMeta"] = True
-        if decorate is not None:
-            flags |= decorate(message, stored)
+        flags |= decorate(message, stored)
         stamp = flags.pop("timestamp", None)
         if stored.get("role") == "tool":
             entries.add_result(message["content"][0], line=position + 1, timestamp=stamp)
@@ -94,7 +108,7 @@ def _add(
             entries.add(message, line=position + 1, timestamp=stamp, **flags)
 
 
-def chat_usage(usage: Any) -> dict[str, int] | None:
+def _usage(usage: Any) -> dict[str, int] | None:
     """A usage record of Chat Completions in Anthropic's words; `None` if it is none."""
     if not isinstance(usage, Mapping) or "prompt_tokens" not in usage:
         return None
@@ -137,7 +151,7 @@ def read(source: OpenedFile) -> ReadTranscript:
         sessions = [_session(source, str(document.get("id") or source.stem), document)]
     else:
         sessions = list(_by_line(source))
-    return source.transcript("openai_chat", *numbered(sessions))
+    return ReadTranscript("openai_chat", numbered(sessions))
 
 
 def _by_line(source: OpenedFile) -> Iterator[ReadSession]:
@@ -155,26 +169,6 @@ def _by_line(source: OpenedFile) -> Iterator[ReadSession]:
 
 
 def _session(source: OpenedFile, name: str, body: Mapping[str, Any]) -> ReadSession:
-    facts = {"model": body["model"]} if isinstance(body.get("model"), str) else {}
-    tools = body.get("tools")
-    definitions = tools if isinstance(tools, list) else None
-    messages = body["messages"]
-    return chat_session(
-        source, name, messages, decorate=_decorate, tools=definitions, metadata=facts
-    )
-
-
-def _decorate(message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Usage, model and time, where a program has stored them with the message."""
-    if message["role"] == "assistant":
-        measure(message, stored)
-    stamp = stored.get("timestamp")
-    return {"timestamp": stamp} if isinstance(stamp, str) else {}
-
-
-def measure(message: dict[str, Any], response: Mapping[str, Any]) -> None:
-    """Put into a message what a response says of usage and model."""
-    if usage := chat_usage(response.get("usage")):
-        message["usage"] = usage
-    if isinstance(response.get("model"), str):
-        message["model"] = response["model"]
+    tools = body["tools"] if isinstance(body.get("tools"), list) else None
+    chat, model = body["messages"], body.get("model")
+    return chat_session(source, name, chat, tools=tools, model=model)

@@ -47,8 +47,7 @@ def read(source: OpenedFile) -> ReadTranscript:
             _add(entries, facts, number, entry["info"], entry.get("parts") or ())
         else:
             source.warn(number, "no message, left out")
-    metadata = {key: value for key, value in facts.items() if value}
-    return source.transcript("opencode", entries.read(metadata=metadata))
+    return ReadTranscript("opencode", [entries.read(metadata=facts)])
 
 
 def _stored(path: Path, source: OpenedFile) -> Iterator[dict[str, Any]]:

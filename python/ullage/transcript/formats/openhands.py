@@ -6,10 +6,9 @@ The last completion of an instance holds the whole conversation; its answer is a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ullage.transcript.formats._model import OpenedFile, ReadTranscript
-from ullage.transcript.formats.openai_chat import chat_session, chat_usage, is_chat
+from ullage.transcript.formats.openai_chat import chat_session, is_chat
 from ullage.transcript.records import as_mapping
 
 
@@ -25,20 +24,9 @@ def read(source: OpenedFile) -> ReadTranscript:
     response = document["response"]
     choices = response.get("choices")
     first = as_mapping(choices[0] if isinstance(choices, list) and choices else None)
-    answer = first.get("message")
-    chat = [*document["messages"], *([answer] if isinstance(answer, Mapping) else [])]
-
-    def decorate(message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-        usage = chat_usage(response.get("usage"))
-        if stored is chat[-1] and message["role"] == "assistant" and usage:
-            message["usage"] = usage
-        return {}
-
-    facts = {"model": response["model"]} if isinstance(response.get("model"), str) else {}
-    if "cost" in document:
-        facts["cost"] = document["cost"]
-    tools = as_mapping(document.get("kwargs")).get("tools")
-    session = chat_session(
-        source, source.stem, chat, decorate=decorate, tools=tools, metadata=facts
-    )
-    return source.transcript("openhands", session)
+    chat, answer = list(document["messages"]), first.get("message")
+    if isinstance(answer, Mapping):
+        chat.append({**answer, "usage": response.get("usage")})
+    tools, model = as_mapping(document.get("kwargs")).get("tools"), response.get("model")
+    session = chat_session(source, source.stem, chat, tools=tools, model=model)
+    return ReadTranscript("openhands", [session])

@@ -5,7 +5,7 @@ A compaction keeps the entries from an index on (or from an id) verbatim after i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ullage.messages import Block, is_summary
@@ -13,8 +13,8 @@ from ullage.providers._common import carrying
 from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
-_FLAGS = ("isMeta", "isCompactSummary")
-"""Of a session that was handed over: what its host wrote in the user's role, and its summary."""
+FLAGS = ("isMeta", "isCompactSummary")
+"""Of a session that was handed over: what its host wrote in the user's role, and its summary; pi passes over such keys."""
 
 _ROLES = ("user", "assistant", "toolResult", "bashExecution")
 
@@ -34,22 +34,27 @@ def sniff(source: OpenedFile) -> bool:
 
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads a session, with a boundary at each compaction."""
-    session = _Session(source)
-    path = path_of(source)
+    lines = list(source.lines())
+    messages = (as_mapping(line.get("message")) for _, line in lines)
+    answered = {str(one.get("toolCallId")) for one in messages if one.get("role") == "toolResult"}
+    session = _Session(source, answered)
+    path = path_of(lines)
     shown = None if path is None else {entry["id"] for entry in path}
-    source.warnings.clear()  # the lines are read again
-    for number, line in source.lines():
+    for number, line in lines:
         aside = shown is not None and _is_linked(line) and line["id"] not in shown
         session.add(number, line, aside=aside)
-    return source.transcript("pi", session.list.read(metadata=session.metadata))
+    source.warnings.sort(key=lambda warning: warning[0])
+    return ReadTranscript("pi", [session.list.read(metadata=session.metadata)])
 
 
-def path_of(source: OpenedFile, tip: str = "") -> list[Mapping[str, Any]] | None:
-    """The entries from the first to the tip (empty: the newest): what lies on other branches was left by going back.
+def path_of(
+    lines: Iterable[tuple[int, Mapping[str, Any]]], tip: str = ""
+) -> list[Mapping[str, Any]] | None:
+    """The entries of a file's lines from the first to the tip (empty: the newest): what lies on other branches was left by going back.
 
     `None` for a version without ids, and where a link leads nowhere: then every line counts.
     """
-    lines_by_id = {line["id"]: line for _, line in source.lines() if _is_linked(line)}
+    lines_by_id = {line["id"]: line for _, line in lines if _is_linked(line)}
     path: list[Mapping[str, Any]] = []
     at = tip or next(reversed(lines_by_id), None)
     while at is not None:
@@ -65,20 +70,14 @@ def _is_linked(line: Mapping[str, Any]) -> bool:
 
 
 class _Session:
-    def __init__(self, source: OpenedFile) -> None:
+    def __init__(self, source: OpenedFile, answered: set[str]) -> None:
         self.source = source
         self.list = EntryList(source.stem, source.warn)
         self.metadata: dict[str, Any] = {}
         self._flags: dict[str, bool] = {}  # of the line that is being read
         self._by_line: list[int] = []  # for each line of the file, how many entries stood before it
         self._by_id: dict[str, int] = {}
-        self._answered = {
-            str(message.get("toolCallId"))
-            for _, line in source.lines()
-            if isinstance(message := line.get("message"), Mapping)
-            and message.get("role") == "toolResult"
-        }
-        source.warnings.clear()  # the lines are read again
+        self._answered = answered  # ids of calls that have a result
 
     def add(self, number: int, line: Mapping[str, Any], *, aside: bool = False) -> None:
         """Reads a line; `aside`: it lies on another branch."""
@@ -90,15 +89,13 @@ class _Session:
         kind = line.get("type")
         if kind == "session":
             self.list.session = str(line.get("id") or self.list.session)
-            names = ("cwd", "branchedFrom")
-            self.metadata.update((key, line[key]) for key in names if line.get(key))
+            self.metadata["cwd"] = line.get("cwd") or self.metadata.get("cwd")
         if kind in ("session", "model_change"):
-            if line.get("modelId"):
-                self.metadata.update(model=line["modelId"], provider=line.get("provider"))
+            self.metadata["model"] = line.get("modelId") or self.metadata.get("model")
         elif kind == "compaction":
             self.compaction(number, line)
         elif kind == "message" and isinstance(line.get("message"), Mapping):
-            self._flags = {flag: True for flag in _FLAGS if line.get(flag) is True}
+            self._flags = {flag: True for flag in FLAGS if line.get(flag) is True}
             self.message(number, line["message"], line.get("timestamp"))
 
     def message(self, number: int, message: Mapping[str, Any], stamp: Any) -> None:

@@ -28,8 +28,6 @@ def _is_mini(document: Any) -> bool:
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads a trajectory: one session."""
     document = source.document
-    info = document.get("info") or {}
-    facts = {key: info[key] for key in ("exit_status", "model_stats") if key in info}
     mini = _is_mini(document)
     if mini:
         chat = [message for message in document["messages"] if message.get("role") != "exit"]
@@ -47,8 +45,8 @@ def read(source: OpenedFile) -> ReadTranscript:
             measure(message, as_mapping(as_mapping(stored.get("extra")).get("response")))
         return {}
 
-    session = chat_session(source, source.stem, chat, decorate=decorate, metadata=facts)
-    return source.transcript("mini_swe_agent" if mini else "swe_agent", session)
+    session = chat_session(source, source.stem, chat, decorate=decorate)
+    return ReadTranscript("mini_swe_agent" if mini else "swe_agent", [session])
 
 
 def _as_chat(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ullage.transcript.formats._model import EntryList, OpenedFile, ReadSession, ReadTranscript
-from ullage.transcript.formats.openai_chat import chat_session, chat_usage, is_chat, numbered
-from ullage.transcript.records import as_mapping
+from ullage.transcript.formats.openai_chat import chat_session, is_chat, measured, numbered
 
 
 def sniff(source: OpenedFile) -> bool:
@@ -30,21 +29,17 @@ def read(source: OpenedFile) -> ReadTranscript:
     """Reads all trajectories; each is a session."""
     document = source.document
     if isinstance(document, Mapping) and "simulations" in document:
-        environment = as_mapping(as_mapping(document.get("info")).get("environment_info"))
-        domain = {"domain": environment.get("domain_name")}
-        sessions = numbered(_simulations(document, source))
-        return source.transcript("tau2", *sessions, metadata=domain)
+        return ReadTranscript("tau2", numbered(_simulations(document, source)))
     if isinstance(document, list):
         trajectories = (_trajectory(source, item, index) for index, item in enumerate(document))
-        return source.transcript("tau_bench", *numbered(trajectories))
+        return ReadTranscript("tau_bench", numbered(trajectories))
     examples = [_few_shot(number, line) for number, line in source.lines()]
-    return source.transcript("tau_bench", *examples)
+    return ReadTranscript("tau_bench", examples)
 
 
 def _trajectory(source: OpenedFile, item: Mapping[str, Any], index: int) -> ReadSession:
     name = f"task-{item.get('task_id', index)}-trial-{item.get('trial', 0)}"
-    facts = {key: item[key] for key in ("task_id", "trial", "reward") if key in item}
-    return chat_session(source, name, item.get("traj") or (), metadata=facts)
+    return chat_session(source, name, item.get("traj") or ())
 
 
 # ---- tau2 ----------------------------------------------------------------------------------------
@@ -59,12 +54,7 @@ def _simulations(document: Mapping[str, Any], source: OpenedFile) -> Iterator[Re
             what = "messages between the user and the user's tools"
             source.warn(index, f"{left_out} {what}, left out")
         name = str(simulation.get("id") or f"task-{simulation.get('task_id', index)}")
-        facts = {key: simulation[key] for key in ("task_id", "trial") if key in simulation}
-        reward = as_mapping(simulation.get("reward_info"))
-        if "reward" in reward:
-            facts["reward"] = reward["reward"]
-        facts["left_out"] = left_out
-        yield chat_session(source, name, chat, decorate=_decorate, metadata=facts)
+        yield chat_session(source, name, chat, decorate=_decorate)
 
 
 def _as_chat(message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -84,15 +74,11 @@ def _as_chat(message: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _decorate(message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    usage = chat_usage(stored.get("usage"))
-    if usage and message["role"] == "assistant":
-        message["usage"] = usage
     for block in message["content"] if isinstance(message["content"], list) else ():
         block.pop("foreign", None)  # that the arguments were an object is tau2's way, not OpenAI's
         if stored.get("error") and block.get("type") == "tool_result":
             block["is_error"] = True
-    stamp = stored.get("timestamp")
-    return {"timestamp": stamp} if isinstance(stamp, str) else {}
+    return measured(message, stored)
 
 
 # ---- few-shot examples ---------------------------------------------------------------------------

@@ -39,4 +39,4 @@ def read(source: OpenedFile) -> ReadTranscript:
         else:
             source.warn(number, "no message, left out")
     session = entries.read(system=body.get("system"), tools=body.get("tools"))
-    return source.transcript("anthropic", session)
+    return ReadTranscript("anthropic", [session])
