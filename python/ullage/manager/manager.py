@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, MutableSequence, Sequence
-from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from ullage.compaction.effects_runner import Providers, arun_flow, run_flow
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from ullage.levels.cost import SessionCosts
     from ullage.manager.options import Log, ManagerOptions, Outside
     from ullage.manager.questions import Explanation
-    from ullage.manager.written_back import ListView
+    from ullage.manager.whole_list import ListView
     from ullage.recall import Recall
     from ullage.recall.text import ToolAnswer
     from ullage.summarizers.streams import StreamingSummarizer
@@ -283,8 +282,6 @@ class ContextManager:
                 with self._keeper.whole("prepare", careful=cancel is not None):
                     self._keeper.sent = request = self._run(self._prepare(now_ms), cancel)
             self._marks.edits = self.machine.view.edits
-            # What a model that summarises repeats, to read the provider's cache.
-            self._keeper.sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
         return request
 
@@ -298,7 +295,6 @@ class ContextManager:
                 with self._keeper.whole("prepare"):
                     self._keeper.sent = request = await self._arun(self._prepare(now_ms), cancel)
             self._marks.edits = self.machine.view.edits
-            self._keeper.sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=True)
         return request
 
@@ -520,13 +516,10 @@ class ContextManager:
             LogConflict: Another writer holds the file.
             StoreError: There is no such file, or it cannot be read.
         """
-        from ullage.manager.journal import read_journal
+        from ullage.manager.journal import ReadJournal
 
-        owned, clock = isinstance(path, str | PathLike), outside.get("clock") or now_in_ms
-        log = opened_log(path, clock, create=False) if isinstance(path, str | PathLike) else path
-        manager: Self
-        try:
-            read = read_journal(log)
+        with opened_log(path, outside.get("clock") or now_in_ms, create=False) as (log, owned):
+            read = ReadJournal(log)
             if read.state:
                 manager = cls._of_state(read.state, policy, outside)
                 manager._keeper.resume(log, read, owned=owned)
@@ -536,10 +529,6 @@ class ContextManager:
                 raise InvalidPolicy("model", None, limit, hint="resume(path, model=...)")
             manager = cls(policy=policy, **outside)
             manager._keeper.adopt(log, owned=owned)
-        except BaseException:
-            if owned:  # an open log is its owner's to close
-                log.close()
-            raise
         return manager
 
     @classmethod

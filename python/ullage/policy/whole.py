@@ -22,11 +22,22 @@ class EffectiveValue(NamedTuple):
 
 
 def number(
-    default: float | None, unit: str, why: str, *, low: float = 0, high: float | None = None
+    default: int,
+    unit: str,
+    why: str,
+    *,
+    low: int = 0,
+    high: int | None = None,
+    least: int | None = None,
 ) -> Any:
-    """A numeric field; `None` as default means that the field may be `None` (off)."""
-    limits = {"low": low, "high": high, "integer": isinstance(default, int)}
-    return dataclasses.field(default=default, metadata={"unit": unit, "why": why, **limits})
+    """A field of a whole number; `least`: the smallest sensible value of a size that shrinks in a small window (WIN-8)."""
+    rules = {"unit": unit, "why": why, "low": low, "high": high, "least": least}
+    return dataclasses.field(default=default, metadata=rules)
+
+
+def percent(default: int, whole: str, why: str, *, low: int = 0, high: int = 100) -> Any:
+    """A share of something."""
+    return number(default, f"percent of {whole}", why, low=low, high=high)
 
 
 def choice(default: Any, why: str, *choices: Any) -> Any:
@@ -52,16 +63,15 @@ def _check(name: str, value: Any, item: dataclasses.Field[Any]) -> None:
         if not any(value == choice and type(value) is type(choice) for choice in rules["choices"]):
             limit = f"must be one of {', '.join(map(repr, rules['choices']))}"
             raise InvalidPolicy(name, value, limit)
-    elif "integer" not in rules:
+    elif "low" not in rules:
         if not isinstance(value, tuple) or not all(
             isinstance(part, str) and part for part in value
         ):
             raise InvalidPolicy(name, value, "must be a tuple of names")
-    elif value is not None or item.default is not None:
-        low, high, kind = rules["low"], rules["high"], int if rules["integer"] else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kind):
-            limit = "must be a whole number" if rules["integer"] else "must be a number"
-            raise InvalidPolicy(name, value, limit)
+    else:
+        low, high = rules["low"], rules["high"]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidPolicy(name, value, "must be a whole number")
         if value < low or (high is not None and value > high):
             upper = "" if high is None else f" and at most {high:,}"
             raise InvalidPolicy(name, value, f"must be at least {low:,}{upper}")
@@ -107,35 +117,6 @@ def refuse_unknown(offered: Iterable[str], accepted: Iterable[str], where: str =
 FULL_WINDOW_TOKENS: Final = 100_000
 """From this window on, a policy's numbers apply unchanged."""
 
-_LEAST: Final[Mapping[str, int]] = {
-    "tool_budget.max_result_chars": 2_000,
-    "tool_budget.max_message_chars": 4_000,
-    "tool_budget.preview_bytes": 200,
-    "snip.max_chars": 1_000,
-    "snip.reminder_tokens": 200,
-    "micro.min_freed_tokens": 0,
-    "collapse.min_span_tokens": 100,
-    "keep.min_tokens": 0,
-    "keep.max_tokens": 1,
-    "summary.max_output_tokens": 256,
-    "summary.facts_max_tokens": 0,
-    "summary.user_messages_max_tokens": 100,
-    "restore.file_max_tokens": 1,
-    "restore.files_max_tokens": 1,
-    "restore.skill_max_tokens": 1,
-    "restore.skills_max_tokens": 1,
-    "restore.plan_max_tokens": 1,
-    "restore.state_max_tokens": 1,
-    "truncate.margin_tokens": 0,
-    "protect.large_read_chars": 1_000,
-    "session_memory.start_tokens": 100,
-    "session_memory.growth_tokens": 100,
-    "session_memory.section_max_tokens": 100,
-    "session_memory.total_max_tokens": 400,
-    "offer.compact_min_tokens": 100,
-}
-"""The fields that are fitted, with the smallest sensible value of each."""
-
 
 # Settings of the levels before the summary, and of what they leave alone.
 
@@ -149,16 +130,17 @@ class ToolBudgetPolicy(Group, name="tool_budget"):
 
     enabled: bool = switch(True, "the cheapest level; lossless")
     max_result_chars: int = number(
-        50_000, "characters", "one result above this is offloaded on arrival", low=1
+        50_000, "characters", "one result above this is offloaded on arrival", low=1, least=2_000
     )
     max_message_chars: int = number(
         200_000,
         "characters",
         "if all results of one user message exceed this, the largest are offloaded first",
         low=1,
+        least=4_000,
     )
     preview_bytes: int = number(
-        2_000, "bytes", "how much of an offloaded result stays readable", low=0
+        2_000, "bytes", "how much of an offloaded result stays readable", least=200
     )
     unlimited_tools: tuple[str, ...] = names(
         ("Read",),
@@ -171,19 +153,17 @@ class SnipPolicy(Group, name="snip"):
 
     enabled: bool = switch(True, "in-place snip of long results")
     max_chars: int = number(
-        10_000, "characters", "a result above this keeps its head and tail", low=100
+        10_000, "characters", "a result above this keeps its head and tail", low=100, least=1_000
     )
-    head_percent: int = number(30, "percent of max_chars", "kept from the start", low=1, high=49)
-    tail_percent: int = number(30, "percent of max_chars", "kept from the end", low=1, high=49)
-    start_percent: int = number(
-        50, "percent of the window", "below this nothing is snipped; 0: always", high=100
-    )
+    head_percent: int = percent(30, "max_chars", "kept from the start", low=1, high=49)
+    tail_percent: int = percent(30, "max_chars", "kept from the end", low=1, high=49)
+    start_percent: int = percent(50, "the window", "below this nothing is snipped; 0: always")
     on_arrival: bool = switch(
         False, "snip a long result at any fill, before an answer to it and before it is ever cached"
     )
     turns: bool = switch(True, "append ids to user inputs and offer the Snip tool")
     reminder_tokens: int = number(
-        10_000, "tokens", "growth without a snip until one reminder is attached", low=1
+        10_000, "tokens", "growth without a snip until one reminder is attached", low=1, least=200
     )
 
 
@@ -201,22 +181,18 @@ class MicrocompactPolicy(Group, name="micro"):
     idle_minutes: int = number(60, "minutes", "pause since the newest assistant message", low=1)
     keep_recent: int = number(5, "results", "how many of the newest results stay", low=1)
     by_line: bool = switch(False, "replace results of the older half by one line each")
-    line_start_percent: int = number(
-        60, "percent of the window", "from here results are replaced by one line each", high=100
+    line_start_percent: int = percent(
+        60, "the window", "from here results are replaced by one line each"
     )
     line_max_tokens: int = number(100, "tokens", "length of one line from a model", low=10)
     by_supersession: bool = switch(
         True, "clear reads that a later read or write of the file replaced"
     )
-    supersede_start_percent: int = number(
-        40, "percent of the window", "below this no superseded result is cleared", high=100
+    supersede_start_percent: int = percent(
+        40, "the window", "below this no superseded result is cleared"
     )
-    supersede_max_percent: int = number(
-        50,
-        "percent of the eligible tokens",
-        "maximum that one pass clears by supersession",
-        low=1,
-        high=100,
+    supersede_max_percent: int = percent(
+        50, "the eligible tokens", "maximum that one pass clears by supersession", low=1
     )
     by_provider: bool = switch(False, "let the provider clear old tool uses")
     provider_trigger_tokens: int = number(
@@ -241,23 +217,15 @@ class MicrocompactPolicy(Group, name="micro"):
     by_cache_edit: bool = switch(
         False, "name old results as data, for a host that can drop them from a cache"
     )
-    edit_start_percent: int = number(
-        40, "percent of the window", "below this no result is named for cache edits", high=100
+    edit_start_percent: int = percent(
+        40, "the window", "below this no result is named for cache edits"
     )
-    min_freed_tokens: int = number(2_000, "tokens", "a pass that frees less is not done", low=0)
-    low_watermark_percent: int = number(
-        50,
-        "percent of the trigger",
-        "a pass clears down to here, so that the next one comes late",
-        low=1,
-        high=100,
+    min_freed_tokens: int = number(2_000, "tokens", "a pass that frees less is not done", least=0)
+    low_watermark_percent: int = percent(
+        50, "the trigger", "a pass clears down to here, so that the next one comes late", low=1
     )
-    refetch_percent: int = number(
-        25,
-        "percent of the cleared results",
-        "the level backs off if more than this is fetched again",
-        low=1,
-        high=100,
+    refetch_percent: int = percent(
+        25, "the cleared results", "the level backs off if more than this is fetched again", low=1
     )
 
 
@@ -265,20 +233,18 @@ class CollapsePolicy(Group, name="collapse"):
     """Spans of old rounds are replaced by one placeholder each; replaces automatic compaction while on."""
 
     enabled: bool = switch(False, "if on, automatic compaction is deferred")
-    stage_percent: int = number(
-        70, "percent of the effective window", "from here spans are summarised in advance", high=100
+    stage_percent: int = percent(
+        70, "the effective window", "from here spans are summarised in advance"
     )
-    commit_percent: int = number(
-        90, "percent of the effective window", "from here staged spans are committed", high=100
+    commit_percent: int = percent(
+        90, "the effective window", "from here staged spans are committed"
     )
-    block_percent: int = number(
-        95, "percent of the effective window", "from here a request waits for a summary", high=100
+    block_percent: int = percent(
+        95, "the effective window", "from here a request waits for a summary"
     )
-    target_percent: int = number(
-        70, "percent of the effective window", "commits stop below this", high=100
-    )
+    target_percent: int = percent(70, "the effective window", "commits stop below this")
     min_span_tokens: int = number(
-        2_000, "tokens", "smaller spans are not worth a placeholder", low=1
+        2_000, "tokens", "smaller spans are not worth a placeholder", low=1, least=100
     )
     keep_recent_rounds: int = number(6, "rounds", "the newest rounds are never collapsed", low=1)
 
@@ -288,9 +254,9 @@ class ProtectPolicy(Group, name="protect"):
 
     user_inputs: int = number(3, "messages", "the newest user inputs", low=1)
     assistant_messages: int = number(1, "messages", "the newest assistant messages", low=1)
-    tool_results: int = number(5, "results", "the newest are at most snipped", low=0)
+    tool_results: int = number(5, "results", "the newest are at most snipped")
     large_read_chars: int = number(
-        20_000, "characters", "file reads above this are cleared first", low=1
+        20_000, "characters", "file reads above this are cleared first", low=1, least=1_000
     )
 
 
@@ -322,21 +288,20 @@ class CostPolicy(Group, name="cost"):
 class OfferPolicy(Group, name="offer"):
     """What the model learns about its context, and may request; each tool only where the host offers it."""
 
-    notice_percent: int = number(
+    notice_percent: int = percent(
         0,
-        "percent of the window",
+        "the window",
         "from here the model is notified how full its context is; 0: never",
         high=99,
     )
-    notice_step_percent: int = number(
-        10, "percent of the window", "growth until the next notice", low=1, high=100
-    )
+    notice_step_percent: int = percent(10, "the window", "growth until the next notice", low=1)
     compact_min_tokens: int = number(
-        20_000, "tokens", "a compaction that the model asks for must be able to free this", low=0
+        20_000,
+        "tokens",
+        "a compaction that the model asks for must be able to free this",
+        least=100,
     )
-    compact_limit: int = number(
-        3, "compactions", "maximum requests by the model in a conversation", low=0
-    )
+    compact_limit: int = number(3, "compactions", "maximum requests by the model in a conversation")
 
 
 # Settings of compaction: when, how much stays, the summary call, what is restored, the last resort, session notes.
@@ -349,24 +314,16 @@ class AutocompactPolicy(Group, name="auto"):
         True, "if off, compaction runs only on request or after an overflow error"
     )
     reactive_only: bool = switch(False, "compact only after the provider refused")
-    start_percent: int = number(
-        0,
-        "percent of the window",
-        "trigger as a share of the window; 0: the fixed buffers of the window",
-        high=100,
+    start_percent: int = percent(
+        0, "the window", "trigger as a share of the window; 0: the fixed buffers of the window"
     )
-    target_percent: int = number(
-        50,
-        "percent of the trigger",
-        "size at which a share-based compaction should end",
-        low=1,
-        high=100,
+    target_percent: int = percent(
+        50, "the trigger", "size at which a share-based compaction should end", low=1
     )
     target_tokens: int = number(
         0,
         "tokens",
         "size limit of the messages after an automatic compaction, without system prompt and tools; 0: the share",
-        low=0,
     )
     max_failures: int = number(
         3, "failures in a row", "after this many, no more automatic tries", low=1
@@ -377,20 +334,16 @@ class AutocompactPolicy(Group, name="auto"):
     max_refills: int = number(
         3, "refills in a row", "after this many, stop and report what fills the window", low=1
     )
-    idle_percent: int = number(
+    idle_percent: int = percent(
         0,
-        "percent of the trigger",
+        "the trigger",
         "from here a conversation is compacted where the provider's cache has run out, and that pays; 0: never",
-        high=100,
     )
-    background_percent: int = number(
-        0,
-        "percent of the trigger",
-        "from here a summary is written in advance, in the background; 0: never",
-        high=100,
+    background_percent: int = percent(
+        0, "the trigger", "from here a summary is written in advance, in the background; 0: never"
     )
-    max_after_percent: int = number(
-        60, "percent of the trigger", "a result above this is not worth installing", low=1, high=100
+    max_after_percent: int = percent(
+        60, "the trigger", "a result above this is not worth installing", low=1
     )
 
 
@@ -398,58 +351,54 @@ class KeepPolicy(Group, name="keep"):
     """How much of the newest conversation stays verbatim."""
 
     min_tokens: int = number(
-        10_000, "tokens", "enough to continue, together with the messages below", low=0
+        10_000, "tokens", "enough to continue, together with the messages below", least=0
     )
-    max_tokens: int = number(40_000, "tokens", "enough by itself", low=1)
-    min_text_messages: int = number(5, "messages", "messages with text that should stay", low=0)
+    max_tokens: int = number(40_000, "tokens", "enough by itself", low=1, least=1)
+    min_text_messages: int = number(5, "messages", "messages with text that should stay")
 
 
 class SummaryPolicy(Group, name="summary"):
     """The call that writes a summary, and the handling of its response."""
 
-    max_output_tokens: int = number(20_000, "tokens", "room for the summary", low=100)
-    retries: int = number(2, "tries", "further tries after a failed call", low=0, high=10)
+    max_output_tokens: int = number(20_000, "tokens", "room for the summary", low=100, least=256)
+    retries: int = number(2, "tries", "further tries after a failed call", high=10)
     overflow_retries: int = number(
-        3, "tries", "head truncations when the call itself is too long", low=0, high=20
+        3, "tries", "head truncations when the call itself is too long", high=20
     )
-    drop_percent: int = number(
-        20, "percent of the rounds", "dropped if the error names no gap", low=1, high=99
+    drop_percent: int = percent(
+        20, "the rounds", "dropped if the error names no gap", low=1, high=99
     )
     deadline_seconds: int = number(180, "seconds", "for the whole call", low=1)
     stall_seconds: int = number(60, "seconds", "without any token", low=1)
-    min_freed_percent: int = number(
-        5,
-        "percent of the context",
-        "a compaction on demand that frees less changes nothing",
-        high=90,
-        low=0,
+    min_freed_percent: int = percent(
+        5, "the context", "a compaction on demand that frees less changes nothing", high=90
     )
-    facts_max_tokens: int = number(6_000, "tokens", "appended facts that the summary lost", low=0)
+    facts_max_tokens: int = number(6_000, "tokens", "appended facts that the summary lost", least=0)
     user_messages_max_tokens: int = number(
-        20_000, "tokens", "user messages kept verbatim, newest first", low=100
+        20_000, "tokens", "user messages kept verbatim, newest first", low=100, least=100
     )
 
 
 class RestorePolicy(Group, name="restore"):
     """What is restored after a compaction."""
 
-    max_files: int = number(5, "files", "recently read, newest first", low=0)
-    file_max_tokens: int = number(5_000, "tokens", "of one file", low=1)
-    files_max_tokens: int = number(50_000, "tokens", "of all files", low=0)
-    skill_max_tokens: int = number(5_000, "tokens", "of one skill, from its top", low=1)
-    skills_max_tokens: int = number(25_000, "tokens", "of all skills", low=0)
-    plan_max_tokens: int = number(10_000, "tokens", "of the plan, from its top", low=1)
+    max_files: int = number(5, "files", "recently read, newest first")
+    file_max_tokens: int = number(5_000, "tokens", "of one file", low=1, least=1)
+    files_max_tokens: int = number(50_000, "tokens", "of all files", least=1)
+    skill_max_tokens: int = number(5_000, "tokens", "of one skill, from its top", low=1, least=1)
+    skills_max_tokens: int = number(25_000, "tokens", "of all skills", least=1)
+    plan_max_tokens: int = number(10_000, "tokens", "of the plan, from its top", low=1, least=1)
     state_max_tokens: int = number(
-        10_000, "tokens", "of tasks, tools, agents and MCP instructions, each kind", low=0
+        10_000, "tokens", "of tasks, tools, agents and MCP instructions, each kind", least=1
     )
 
 
 class TruncatePolicy(Group, name="truncate"):
     """The last resort: whole oldest rounds are dropped."""
 
-    start_percent: int = number(95, "percent of the window", "only above this", low=1, high=100)
+    start_percent: int = percent(95, "the window", "only above this", low=1)
     margin_tokens: int = number(
-        1_000, "tokens", "kept free in addition to system prompt and messages", low=0
+        1_000, "tokens", "kept free in addition to system prompt and messages", least=0
     )
 
 
@@ -458,15 +407,13 @@ class SessionMemoryPolicy(Group, name="session_memory"):
 
     enabled: bool = switch(False, "keep session notes up to date")
     start_tokens: int = number(
-        10_000, "tokens", "size of the conversation at the first update", low=0
+        10_000, "tokens", "size of the conversation at the first update", least=100
     )
-    growth_tokens: int = number(5_000, "tokens", "growth until the next", low=1)
-    tool_calls: int = number(3, "calls", "tool calls since the last update", low=0)
-    section_max_tokens: int = number(2_000, "tokens", "of one section", low=100)
-    total_max_tokens: int = number(12_000, "tokens", "of the file", low=100)
-    wait_seconds: int = number(
-        15, "seconds", "a compaction waits this long for a running update", low=0
-    )
+    growth_tokens: int = number(5_000, "tokens", "growth until the next", low=1, least=100)
+    tool_calls: int = number(3, "calls", "tool calls since the last update")
+    section_max_tokens: int = number(2_000, "tokens", "of one section", low=100, least=100)
+    total_max_tokens: int = number(12_000, "tokens", "of the file", low=100, least=400)
+    wait_seconds: int = number(15, "seconds", "a compaction waits this long for a running update")
     stale_seconds: int = number(60, "seconds", "an update older than this counts as stuck", low=1)
 
 
@@ -611,14 +558,12 @@ class Policy:
     def change(self, changes: Mapping[str, Any]) -> Self:
         """A copy with some values changed: `{"snip.max_chars": 8_000}` or `{"snip": {"max_chars": 8_000}}`."""
         grouped: dict[str, dict[str, Any]] = {}
-        groups = self._groups()
+        settings = dict(self._settings())
         for dotted, value in _dotted(changes):
-            group, _, name = dotted.partition(".")
-            setting_fields = groups.get(group)
-            if setting_fields is None or name not in setting_fields.__dataclass_fields__:
-                settings = [setting.name for setting in self.effective()]
+            if dotted not in settings:
                 hint = nearest(dotted, settings) or "`ullage policy` lists all"
                 raise InvalidPolicy(dotted, value, "is not a setting", hint=hint)
+            group, _, name = dotted.partition(".")
             grouped.setdefault(group, {})[name] = value
         changed: dict[str, Any] = {
             name: dataclasses.replace(getattr(self, name), **fields)
@@ -634,14 +579,17 @@ class Policy:
         """The current value of every setting, with unit and reason, in the order of the groups."""
         return [
             EffectiveValue(
-                f"{name}.{item.name}",
-                getattr(getattr(self, name), item.name),
-                item.metadata.get("unit", ""),
-                item.metadata.get("why", ""),
+                name, self._value(name), item.metadata.get("unit", ""), item.metadata.get("why", "")
             )
-            for name, kind in self._groups().items()
-            for item in dataclasses.fields(kind)
+            for name, item in self._settings()
         ]
+
+    @classmethod
+    def _settings(cls) -> Iterator[tuple[str, dataclasses.Field[Any]]]:
+        """Every setting by its dotted name."""
+        for name, kind in cls._groups().items():
+            for item in dataclasses.fields(kind):
+                yield f"{name}.{item.name}", item
 
     def fitted(self, window_tokens: int) -> Self:
         """The policy for a window: below 100 000 tokens its sizes are shares (WIN-8); explicitly set values stay.
@@ -656,15 +604,13 @@ class Policy:
         if window_tokens >= FULL_WINDOW_TOKENS:
             return self
         usual, changes = self._preset(), dict[str, int]()
-        for name, least in _LEAST.items():
-            value = self._value(name)
+        for name, item in self._settings():
+            value, least = self._value(name), item.metadata.get("least")
             # What differs from the preset was set explicitly.
-            if isinstance(value, int) and value == usual._value(name):
-                fitted = min(value, max(least, value * window_tokens // FULL_WINDOW_TOKENS))
-                if fitted != value:
-                    changes[name] = fitted
+            if least is not None and value == usual._value(name):
+                changes[name] = min(value, max(least, value * window_tokens // FULL_WINDOW_TOKENS))
         try:
-            return self.change(changes) if changes else self
+            return self.change(changes)
         except InvalidPolicy:  # next to explicitly set values, fitted ones can be out of order
             return self
 

@@ -389,4 +389,4 @@ def _is_brief(line: ClientLine, client_list: ClientList, same: int) -> bool:
         return False
     machine = line.manager.machine
     most = machine.tokens + new_bytes // _BYTES_PER_TOKEN
-    return len(client_list.bare) - line.seen <= _BRIEF_MESSAGES and most < machine.trigger()
+    return len(client_list.bare) - line.seen <= _BRIEF_MESSAGES and most < machine.window.threshold
