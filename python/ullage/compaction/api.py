@@ -268,19 +268,16 @@ class Copies:
         entry = {**item, "parentUuid": parent, "uuid": own}
         if named or COPY_OF in item:
             entry[COPY_OF] = item.get(COPY_OF) or old
-        if isinstance(item.get("message"), Mapping):
-            entry["message"] = self._message(item["message"])
+        message = item.get("message")
+        if isinstance(message, Mapping):
+            entry["message"] = {key: part for key, part in message.items() if key != "usage"}
+            if isinstance(message.get("id"), str):
+                new = stable_uuid("response", self._mark, message["id"])
+                entry["message"]["id"] = "msg_" + new.replace("-", "")
         caller = item.get("sourceToolAssistantUUID")
         if caller in self._uuids:
             entry["sourceToolAssistantUUID"] = self._uuids[caller]
         return entry
-
-    def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        copied = {key: value for key, value in message.items() if key != "usage"}
-        if isinstance(copied.get("id"), str):
-            new = stable_uuid("response", self._mark, copied["id"])
-            copied["id"] = "msg_" + new.replace("-", "")
-        return copied
 
 
 def install_in(

@@ -631,15 +631,19 @@ def _reported(
     warnings: list[str],
 ) -> CompactionResult:
     """The result with its account: ids, sizes before and after, what was appended, warnings."""
-    weights = state.job.weights
-    estimated = int(core.Ledger(weights, _counted(state, result)).tokens())
+    weights, (first, last) = state.job.weights, state.kept_range()
+    context, ids = state.source.context, state.source.ids
+    # The new context as the model will see it: attachments rendered, no boundary, no head.
+    new: Sequence[Item] = result.messages[len(result.head) :]
+    if state.source.entries:
+        added = [item["attachment"] for item in (*result.attachments, *result.hook_results)]
+        new = [*result.summary_messages, *context[first:last], *_as_messages(added)]
+    estimated = int(core.Ledger(weights, new).tokens())
     after, messages = state.counted(estimated + state.overhead), state.counted(estimated)
     written = [item for item in result.summary_messages if not is_standing(item)]
     summary = state.counted(int(core.Ledger(weights, written).tokens()))
-    first, last = state.kept_range()
     if fixed.left_out:
         warnings.append(f"facts_left_out:{fixed.left_out}")
-    context, ids = state.source.context, state.source.ids
     # In a log what stands is a copy, ahead of the summary.
     whole = {at for at, item in state.facts.standing if item is context[at]} - (
         set(range(len(ids))) if state.source.entries else set()
@@ -665,16 +669,6 @@ def _reported(
         ordered = tuple(boundary if item is result.boundary else item for item in result.messages)
         result = replace(result, boundary=boundary, messages=ordered)
     return replace(result, report=report)
-
-
-def _counted(state: State, result: CompactionResult) -> list[Item]:
-    """The new context as the model will see it: attachments rendered, no boundary, no head."""
-    if not state.source.entries:
-        return list(result.messages[len(result.head) :])
-    added = (*result.attachments, *result.hook_results)
-    first, last = state.kept_range()
-    kept_items = state.source.context[first:last]
-    return [*result.summary_messages, *kept_items, *_as_messages([a["attachment"] for a in added])]
 
 
 def over_target(state: State, messages: int, *, summary: int = 0) -> list[str]:
@@ -736,23 +730,7 @@ def parts_of_target(state: State) -> dict[str, int]:
     target, whole = state.job.target_tokens, state.counted(state.tokens)
     if target is None or whole <= target:
         return {}
-    shortest, others = _must_stay(state)
-    if _fits_by_far(shortest, state, sum(others.values())):
-        return {}
-    parts = least_messages(shortest, others)
-    is_longer = sum(parts.values()) > whole
-    return {"the messages, which a summary would only lengthen": whole} if is_longer else parts
-
-
-def target_too_small(least: int, target: int, parts: dict[str, int]) -> ContextTooLarge:
-    """The error for a target: it counts messages only."""
-    shown = {name: tokens for name, tokens in parts.items() if tokens}
-    hint = f"nothing was changed; the smallest target is {least:,} tokens of messages (target_tokens, --target)"
-    return ContextTooLarge(least, target, parts=shown, limit="the target of messages is", hint=hint)
-
-
-def _must_stay(state: State) -> tuple[State, dict[str, int]]:
-    """The job with as little kept as can be, and the tokens of what stays next to its summary."""
+    # The job with as little kept as can be, and what stays next to its summary.
     if state.job.direction == "full":
         least = recut(state, least_of(state))
     else:
@@ -762,12 +740,23 @@ def _must_stay(state: State) -> tuple[State, dict[str, int]]:
         waiting -= shorter_results(least.kept_items(), waiting, least.measure)[1]
     newest_item = least.source.item
     goes = newest_item is not None and newest_item.at < least.cut.stop
-    item = item_tokens(least.source, least.ledger) if goes else 0
-    return least, {
+    others = {
         "messages that wait for an answer": waiting,
-        "the provider's own compaction": item,
+        "the provider's own compaction": item_tokens(least.source, least.ledger) if goes else 0,
         "standing host text": least.facts.standing_tokens,
     }
+    if _fits_by_far(least, state, sum(others.values())):
+        return {}
+    parts = least_messages(least, others)
+    is_longer = sum(parts.values()) > whole
+    return {"the messages, which a summary would only lengthen": whole} if is_longer else parts
+
+
+def target_too_small(least: int, target: int, parts: dict[str, int]) -> ContextTooLarge:
+    """The error for a target: it counts messages only."""
+    shown = {name: tokens for name, tokens in parts.items() if tokens}
+    hint = f"nothing was changed; the smallest target is {least:,} tokens of messages (target_tokens, --target)"
+    return ContextTooLarge(least, target, parts=shown, limit="the target of messages is", hint=hint)
 
 
 def _fits_by_far(least: State, state: State, others: int) -> bool:

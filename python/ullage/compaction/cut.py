@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -263,9 +264,10 @@ def choose_cut(
 
 def later_cut(ledger: Any, start: int, last: int, most: int) -> int:
     """The first legal cut from `start` on that keeps no more than so many tokens; `last` if there is none before it."""
-    length = len(ledger)
-    fits = (at for at in range(start, last) if ledger.tokens(at, length) <= most)
-    return next((at for at in fits if legal_cut(ledger, at) == at), last)
+    places = range(start, last)
+    # The later, the fewer tokens.
+    first = bisect_left(places, True, key=lambda at: ledger.tokens(at, len(ledger)) <= most)
+    return next((at for at in places[first:] if legal_cut(ledger, at) == at), last)
 
 
 def least_cut(source: CompactionInput, ledger: Any, *, manual_thinking: bool) -> Cut:
@@ -794,15 +796,9 @@ def with_more_kept(state: State, share: int) -> State | None:
 
     Where the next older step does not fit as it is, it stays with its results shortened.
     """
-    length = len(state.source.context)
-    for place in range(state.cut.stop - 1, 0, -1):
-        if state.ledger.tokens(place, length) > share:
-            break
-    else:
-        place = 0
-    starts = (legal_cut(state.ledger, at) for at in range(place + 1, state.cut.stop))
-    fits = (at for at in starts if 0 < at and state.ledger.tokens(at, length) <= share)
-    start = next(fits, legal_cut(state.ledger, max(state.cut.stop - 1, 0)))
+    start = later_cut(state.ledger, 1, state.cut.stop, share)
+    if start == state.cut.stop:
+        start = legal_cut(state.ledger, max(start - 1, 0))
     if not 0 < start < state.cut.stop:
         return None
     more = with_results_within(recut(state, Cut(0, start)), share)
@@ -852,17 +848,12 @@ def since_last(state: State) -> tuple[int | None, str]:
     last = max((at for at, item in enumerate(items) if is_boundary(item)), default=None)
     if last is None:
         return None, ""
-    answers = {
-        _answer(item) or at for at, item in enumerate(items[last:]) if role_of(item) == "assistant"
-    }
+    # A log may hold one response in several lines.
+    answers = [message_of(item) or {} for item in items[last:] if role_of(item) == "assistant"]
+    names = [answer.get("id") for answer in answers]
+    responses = {name if isinstance(name, str) and name else at for at, name in enumerate(names)}
     summary = next((item for item in items[last:] if is_summary(item)), items[last])
-    return len(answers), str(summary.get("uuid") or "")
-
-
-def _answer(item: Any) -> Any:
-    """The response's id: a log may hold one response in several lines."""
-    response_id = (message_of(item) or {}).get("id")
-    return response_id if isinstance(response_id, str) else None
+    return len(responses), str(summary.get("uuid") or "")
 
 
 def recut(state: State, cut: Cut) -> State:

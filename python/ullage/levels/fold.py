@@ -269,8 +269,18 @@ def _folded(
     if not whole_words:
         own = [(at, unit._replace(rank=OF_LEVELS)) for at, unit in record.own]
         record = record._replace(own=own)
-    message = _record(view, record, cut, (rooms[0] - kept_tokens, rooms[1] - kept_tokens))
-    return None if message is None else [*range(head), message, *apart, *range(cut, len(view))]
+    # In the first room that it fits in, smaller than what it stands for.
+    for room in rooms:
+        budget = room - kept_tokens
+        text = fitted(record, budget - _FRAME_TOKENS, view.weights)
+        if text is None:
+            continue
+        message = {"role": "user", "content": f"{RECORD_HEAD}\n\n{text}\n\n{RECORD_TAIL}"}
+        tokens = int(core.Ledger(view.weights, [message]).tokens())
+        if tokens <= budget and tokens < view.ledger.tokens(head, cut):
+            last = max((s for s in view.sources[:cut] if isinstance(s, int)), default=0)
+            return [*range(head), Made(f"{STAGE}:{last}", message), *apart, *range(cut, len(view))]
+    return None
 
 
 def _apart(view: View, head: int, cut: int) -> range:
@@ -282,20 +292,6 @@ def _apart(view: View, head: int, cut: int) -> range:
     start = max((at for at in cuts if at <= newest), default=newest)
     stop = min((at for at in cuts if at > newest), default=cut)
     return range(max(start, head), stop)
-
-
-def _record(view: View, record: SpanRecord, cut: int, budgets: tuple[int, int]) -> Made | None:
-    """The record in the first budget that it fits in, smaller than what it stands for."""
-    for budget in budgets:
-        text = fitted(record, budget - _FRAME_TOKENS, view.weights)
-        if text is None:
-            continue
-        message = {"role": "user", "content": f"{RECORD_HEAD}\n\n{text}\n\n{RECORD_TAIL}"}
-        tokens = int(core.Ledger(view.weights, [message]).tokens())
-        if tokens <= budget and tokens < view.ledger.tokens(opens_with(view), cut):
-            last = max((s for s in view.sources[:cut] if isinstance(s, int)), default=0)
-            return Made(f"{STAGE}:{last}", message)
-    return None
 
 
 LEVEL = Level(STAGE, run, drain=run, rest=Context.within_goal)

@@ -127,11 +127,16 @@ def run(context: Context) -> Flow[StageReport | None] | None:
     state.watch(view, view.sent)
     view.cleared_elsewhere.update(state.edits)
     fill, starts = context.fill_percent(), _starts(context)
-    due = any(fill >= start for start in starts) or _idle(context)  # most requests end here
-    if not due or not _worth_a_look(context, state):
-        context.extras.cache_edits += state.edits
-        return None
-    return _due(context, state)
+    idle = _idle(context)
+    if any(fill >= start for start in starts) or idle:  # most requests do not pass
+        now, before = view.tokens(context.overhead_tokens), state.looked_tokens
+        step = context.window_tokens * LOOK_PERCENT // 100
+        # Enough has to have come since all results were looked at, so that looking costs a turn nothing on average.
+        if not before <= now < before + step or view.changed_from is not None or idle:
+            state.looked_tokens = now
+            return _due(context, state)
+    context.extras.cache_edits += state.edits
+    return None
 
 
 def rest(context: Context) -> Rest:
@@ -195,17 +200,6 @@ def _starts(context: Context) -> list[int]:
 
 def _by_edits(context: Context) -> bool:
     return context.policy.micro.by_cache_edit and context.source == "main"
-
-
-def _worth_a_look(context: Context, state: Micro) -> bool:
-    """Whether enough has come since all results were looked at, so that looking costs a turn nothing on average."""
-    view, before = context.view, state.looked_tokens
-    now = view.tokens(context.overhead_tokens)
-    step = context.window_tokens * LOOK_PERCENT // 100
-    if before <= now < before + step and view.changed_from is None and not _idle(context):
-        return False
-    state.looked_tokens = now
-    return True
 
 
 def _idle(context: Context) -> bool:

@@ -48,13 +48,22 @@ def run(context: Context) -> StageReport | None:
     """Ask for what the policy wants, and report what the newest answer showed to be cleared; `None`: nothing new."""
     if rest(context) is NEVER:
         return None
-    state, extras = context.state(ProviderClearing), context.extras
-    params, betas = _parameters(context, state)
-    # What the host itself gave as `context_management` goes before what the policy makes.
-    own = {key: value for key, value in params.items() if key not in extras.params}
-    extras.params.update(own)
-    for beta in betas if own else ():
-        extras.add_header("anthropic-beta", beta)
+    policy, provider, extras = context.policy, context.provider, context.extras
+    state, params, headers = context.state(ProviderClearing), extras.params, tuple[str, ...]()
+    asked: Any = None
+    # OpenAI's Responses API knows compaction only: `context_management` is a list there, and no header is needed.
+    if provider.edits == "compaction" and policy.micro.provider_compact_tokens:
+        tokens = policy.micro.provider_compact_tokens
+        asked = [{"type": "compaction", "compact_threshold": tokens}]
+    elif understands(provider, context.model) and (asked := management(policy, context.tools)):
+        edits = read_edits(asked)
+        state.exclude_tools = [name for edit in edits for name in edit.exclude_tools]
+        headers = betas(edits)
+    # What the host itself gave goes before what the policy makes.
+    if asked and "context_management" not in params:
+        params["context_management"] = asked
+        for beta in headers:
+            extras.add_header("anthropic-beta", beta)
     return _report(context.view, state)
 
 
@@ -97,25 +106,6 @@ def management(policy: Policy, tools: Iterable[str]) -> dict[str, Any] | None:
         trigger = {"type": "input_tokens", "value": micro.provider_compact_tokens}
         edits.append({"type": COMPACT, "trigger": trigger})
     return {"edits": edits} if edits else None
-
-
-def _parameters(
-    context: Context, state: ProviderClearing
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Parameters and values of `anthropic-beta` for the next request; empty where nothing is asked for.
-
-    OpenAI's Responses API knows compaction only: `context_management` is a list there, and no header is needed.
-    """
-    policy, provider = context.policy, context.provider
-    if provider.edits == "compaction" and policy.micro.provider_compact_tokens:
-        edit = {"type": "compaction", "compact_threshold": policy.micro.provider_compact_tokens}
-        return {"context_management": [edit]}, ()
-    asked = management(policy, context.tools) if understands(provider, context.model) else None
-    if asked is None:
-        return {}, ()
-    edits = read_edits(asked)
-    state.exclude_tools = [name for edit in edits for name in edit.exclude_tools]
-    return {"context_management": asked}, betas(edits)
 
 
 def comes_first(context: Context) -> bool:

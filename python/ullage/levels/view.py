@@ -719,20 +719,18 @@ class View:
 
     def held(self, anchor: core.Anchor | None) -> core.Anchor | None:
         """The ledger's newest figure, if it holds and can be true, or `None`."""
-        if anchor is None:
+        base = None if anchor is None else self.bases.get(self.sources[anchor.last])
+        if anchor is None or base is None:
             return None
-        base = self.bases.get(self.sources[anchor.last])
-        return None if base is None or self._is_untrue(anchor.usage, base) else anchor
-
-    def _is_untrue(self, usage: int, base: int) -> bool:
-        """Whether a figure is below half of the estimate of what the provider read."""
-        if usage * 2 >= base:
-            return False
+        if anchor.usage * 2 >= base:
+            return anchor
+        # A figure below half of the estimate of what the provider read is not true.
         newest = newest_item(self.messages, self.ledger)
         start = 0 if newest is None else newest.at
         places = filter(None, map(self.ledger.find_result, self.cleared_elsewhere))
         cleared = (self.ledger.blocks(at)[block].tokens for at, block in places if at >= start)
-        return bool((usage + int(self.ledger.tokens(0, start)) + sum(cleared)) * 2 < base)
+        covered = anchor.usage + int(self.ledger.tokens(0, start)) + sum(cleared)
+        return None if covered * 2 < base else anchor
 
     def freed_since(self, anchor: core.Anchor) -> int:
         """Estimated tokens that left since the figure that `anchor` gave just now, from what it covers."""
