@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ullage.compaction import compact
-from ullage.compaction.summary_call import HeadTruncation
+from ullage.compaction.summary_call import more_dropped, without_head
 from ullage.counting import strip_media
 from ullage.effects import Flow, LetOthersRun, drive
 from ullage.exceptions import UllageError
@@ -133,9 +133,7 @@ def _all_levels(messages: Messages) -> Messages:
 
 
 def _head(messages: Messages) -> Messages:
-    cut = HeadTruncation(messages, share_percent=40)
-    cut.shrink(None)
-    return list(cut.messages)
+    return list(without_head(messages, more_dropped(messages, 0, None, share_percent=40)))
 
 
 def _compact(**options: Any) -> Callable[[Messages], Messages]:

@@ -14,11 +14,12 @@ from ullage.compaction.effects_runner import Performer
 from ullage.compaction.summary_call import (
     MARKER,
     MOST_PARTS,
-    HeadTruncation,
     check_reply,
+    more_dropped,
     script_of,
     split_in_parts,
     summary_prompt,
+    without_head,
 )
 from ullage.effects import drive
 from ullage.exceptions import CompactionError, InvalidPolicy
@@ -172,20 +173,22 @@ def test_a_round_that_is_too_long_is_shortened():
 
 
 def test_the_marker_stands_in_front_of_the_assistant_only():
-    head = HeadTruncation(conversation(4))
-    while head.shrink(None):
-        first = head.messages[0]
+    messages, dropped = conversation(4), 0
+    while (more := more_dropped(messages, dropped, None)) > dropped:
+        dropped = more
+        first, *others = without_head(messages, dropped)
         assert first["role"] == "user"
-        assert all(message["content"] != MARKER for message in head.messages[1:])
-    assert head.messages
+        assert all(message["content"] != MARKER for message in others)
+    assert without_head(messages, dropped)
 
 
 def test_one_round_is_always_left():
-    head = HeadTruncation(conversation(3))
-    while head.shrink(1_000_000):
-        pass
-    assert head.messages
-    assert not head.shrink(None)
+    messages = conversation(3)
+    dropped = more_dropped(messages, 0, 1_000_000)
+    while (more := more_dropped(messages, dropped, 1_000_000)) > dropped:
+        dropped = more
+    assert without_head(messages, dropped)
+    assert more_dropped(messages, dropped, None) == dropped
 
 
 # ---- checks ----------------------------------------------------------------------------------

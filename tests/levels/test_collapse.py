@@ -620,8 +620,9 @@ def test_positions_are_found_among_what_levels_made(positions, data):
                 ]
             )
     for position in range(61):
-        found = level._index_of(view, position)
-        assert found == (view.sources.index(position) if position in view.sources else None)
+        found = level._place(view, Staged(position, position, "x", 0))
+        at = view.sources.index(position) if position in view.sources else None
+        assert found == (None if at is None else (at, at + 1))
 
 
 def test_ids_are_the_same_in_every_process():

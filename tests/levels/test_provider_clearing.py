@@ -15,12 +15,7 @@ from ullage.counting.models import lookup
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import View, microcompact, provider_clearing
 from ullage.levels.context_edits import apply_context_management
-from ullage.levels.context_management import (
-    ClearThinking,
-    ClearToolUses,
-    Compact,
-    ContextManagement,
-)
+from ullage.levels.context_management import betas, read_edits
 from ullage.levels.provider_clearing import ProviderClearing
 from ullage.manager import ContextManager
 from ullage.policy import Policy
@@ -67,22 +62,20 @@ def reads(count: int, size: int = 400) -> list[dict]:
 
 
 def test_the_example_of_the_documentation_is_read_and_written_the_same():
-    assert ContextManagement.read(ALL).to_json() == ALL
-    assert ContextManagement.read(ALL).headers() == ("context-management-2025-06-27",)
+    edits = read_edits(ALL)
+    assert [edit.kind for edit in edits] == [edit["type"] for edit in ALL["edits"]]
+    assert betas(edits) == ("context-management-2025-06-27",)
 
 
 def test_what_is_not_said_is_as_the_api_has_it():
     given_ = {"edits": [{"type": "clear_tool_uses_20250919"}, {"type": "compact_20260112"}]}
-    clear, compact = ContextManagement.read(given_).edits
+    clear, compact = read_edits(given_)
     assert (clear.trigger, clear.by_uses, clear.keep, clear.at_least) == (100_000, False, 3, 0)
     assert clear.inputs is False
     assert compact.trigger == 150_000
-    assert ContextManagement.read(given_).headers() == (
-        "context-management-2025-06-27",
-        "compact-2026-01-12",
-    )
+    assert betas([clear, compact]) == ("context-management-2025-06-27", "compact-2026-01-12")
     keep_all = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
-    assert ContextManagement.read(keep_all).to_json() == keep_all
+    assert [edit.keep for edit in read_edits(keep_all)] == [None]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +104,7 @@ def test_what_is_not_said_is_as_the_api_has_it():
 )  # fmt: skip
 def test_what_the_api_would_refuse_is_named(given_, field):
     with pytest.raises(InvalidPolicy) as caught:
-        ContextManagement.read(given_)
+        read_edits(given_)
     assert caught.value.field.endswith(field)
 
 
@@ -120,7 +113,7 @@ def test_what_the_policy_asks_for():
         {"micro.provider_thinking": "turns", "micro.provider_compact_tokens": 150_000}
     )
     tools = ("Read", "Ask", "memory")
-    assert provider_clearing.management(policy, tools).to_json() == {
+    assert provider_clearing.management(policy, tools) == {
         "edits": [
             {"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 2}},
             {
@@ -373,37 +366,59 @@ def test_the_list_form_of_openai_is_in_the_request():
 
 # ---- properties
 
-names = st.lists(st.sampled_from(["Read", "Bash", "web_search"]), unique=True).map(tuple)
-edits = st.builds(
-    lambda thinking, clear, compact: ContextManagement((*thinking, *clear, *compact)),
-    st.lists(st.builds(ClearThinking, keep_turns=st.none() | st.integers(1, 9)), max_size=1),
-    st.lists(
-        st.builds(
-            ClearToolUses,
-            trigger=st.integers(0, 10**6),
-            by_uses=st.booleans(),
-            keep=st.integers(0, 9),
-            at_least=st.integers(0, 10**5),
-            exclude_tools=names,
-            inputs=st.booleans() | names.filter(bool),
-        ),
-        max_size=1,
-    ),
-    st.lists(st.builds(Compact, trigger=st.integers(50_000, 10**6)), max_size=1),
+names = st.lists(st.sampled_from(["Read", "Bash", "web_search"]), unique=True)
+turns = st.integers(1, 9).map(lambda value: {"type": "thinking_turns", "value": value})
+
+
+def numbers(kind: str, low: int, high: int) -> st.SearchStrategy[dict]:
+    return st.integers(low, high).map(lambda value: {"type": kind, "value": value})
+
+
+thinking = st.fixed_dictionaries(
+    {"type": st.just("clear_thinking_20251015"), "keep": st.just("all") | turns}
+)
+uses = st.fixed_dictionaries(
+    {
+        "type": st.just("clear_tool_uses_20250919"),
+        "trigger": numbers("input_tokens", 0, 10**6) | numbers("tool_uses", 0, 10**6),
+        "keep": numbers("tool_uses", 0, 9),
+    },
+    optional={
+        "clear_at_least": numbers("input_tokens", 1, 10**5),
+        "exclude_tools": names,
+        "clear_tool_inputs": st.booleans() | names.filter(bool),
+    },
+)
+summary = st.fixed_dictionaries(
+    {"type": st.just("compact_20260112"), "trigger": numbers("input_tokens", 50_000, 10**6)}
+)
+edits = st.tuples(*(st.lists(edit, max_size=1) for edit in (thinking, uses, summary))).map(
+    lambda parts: {"edits": [edit for part in parts for edit in part]}
 )
 
 
 @settings(max_examples=40, deadline=None)
 @given(edits)
-def test_written_and_read_again_is_the_same(management):
-    assert ContextManagement.read(management.to_json()) == management
+def test_every_setting_is_read(management):
+    for edit, asked in zip(read_edits(management), management["edits"], strict=True):
+        assert edit.kind == asked["type"]
+        keep, trigger = asked.get("keep", "all"), asked.get("trigger", {"value": 0})
+        assert edit.keep == (None if keep == "all" else keep["value"])
+        assert (edit.trigger, edit.by_uses) == (
+            trigger["value"],
+            trigger.get("type") == "tool_uses",
+        )
+        assert edit.at_least == asked.get("clear_at_least", {"value": 0})["value"]
+        assert edit.exclude_tools == tuple(asked.get("exclude_tools", ()))
+        inputs = asked.get("clear_tool_inputs", False)
+        assert edit.inputs == (tuple(inputs) if isinstance(inputs, list) else inputs)
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 5_000), edits)
 def test_any_conversation_stays_legal_and_whole(seed, management):
     messages = conversation(seed, tokens=8_000, style="coding")
-    shown, applied = apply_context_management(messages, management.to_json())
+    shown, applied = apply_context_management(messages, management)
     assert len(shown) == len(messages)
     assert_legal("anthropic", shown, model="claude-opus-4-5")
     if shown == messages:

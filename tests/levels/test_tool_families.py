@@ -131,7 +131,7 @@ def test_the_providers_clearing_excludes_the_same_tools() -> None:
     policy = Policy.buffered().change({"micro.by_provider": True})
     found = management(policy, [*KEPT[1], *OTHERS[0]])
     assert found is not None
-    assert set(found.edits[0].exclude_tools) == set(KEPT[1])
+    assert set(found["edits"][0]["exclude_tools"]) == set(KEPT[1])
 
 
 @pytest.mark.parametrize("offered", [True, False])

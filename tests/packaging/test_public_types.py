@@ -20,7 +20,6 @@ import ullage.compaction.job
 import ullage.facts
 import ullage.legality
 import ullage.legality.params
-import ullage.levels.context_management
 import ullage.levels.cost
 import ullage.levels.pins
 import ullage.manager.journal
@@ -79,7 +78,6 @@ LATE = {
     "Cost": ullage.levels.cost.Cost,
     # What a conversation needs only with a log, a summary or a listener: `from ullage import ContextManager` does not load it.
     "CompactionResult": ullage.CompactionResult,
-    "ContextManagement": ullage.levels.context_management.ContextManagement,
     "Direction": ullage.compaction.job.Direction,
     "Explanation": ullage.manager.questions.Explanation,
     "Facts": ullage.facts.Facts,

@@ -27,7 +27,7 @@ def test_it_holds_data_types_and_licence():
     names = {str(path) for path in distribution("ullage").files or ()}
     data = {
         "ullage/counting/models.toml",
-        "ullage/compaction/summary_prompt.toml",
+        "ullage/compaction/texts.toml",
         "ullage/providers/errors.toml",
         "ullage/legality/rules.toml",
         "ullage/testing/material.toml",

@@ -205,14 +205,13 @@ def entries_to_write(result: CompactionResult) -> Sequence[Item]:
 
 def _linked(uuids: Sequence[str], places: Mapping[str, RecordLine]) -> bool:
     """Whether the walk from the last to the first passes all of them."""
-    left, at, passed = set(uuids), uuids[-1], set[str]()
+    at, passed = uuids[-1], set[str]()
     while at in places and at not in passed:
         passed.add(at)
-        left.discard(at)
         if at == uuids[0]:
             break
         at = places[at].parent
-    return not left
+    return passed.issuperset(uuids)
 
 
 def _copied(result: CompactionResult, boundary: Item, whole: Sequence[Item]) -> CompactionResult:
@@ -269,19 +268,16 @@ class Copies:
         entry = {**item, "parentUuid": parent, "uuid": own}
         if named or COPY_OF in item:
             entry[COPY_OF] = item.get(COPY_OF) or old
-        if isinstance(item.get("message"), Mapping):
-            entry["message"] = self._message(item["message"])
+        message = item.get("message")
+        if isinstance(message, Mapping):
+            entry["message"] = {key: part for key, part in message.items() if key != "usage"}
+            if isinstance(message.get("id"), str):
+                new = stable_uuid("response", self._mark, message["id"])
+                entry["message"]["id"] = "msg_" + new.replace("-", "")
         caller = item.get("sourceToolAssistantUUID")
         if caller in self._uuids:
             entry["sourceToolAssistantUUID"] = self._uuids[caller]
         return entry
-
-    def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        copied = {key: value for key, value in message.items() if key != "usage"}
-        if isinstance(copied.get("id"), str):
-            new = stable_uuid("response", self._mark, copied["id"])
-            copied["id"] = "msg_" + new.replace("-", "")
-        return copied
 
 
 def install_in(
@@ -347,17 +343,14 @@ def _as_written(
     later: tuple[Any, ...],
     kept_ids: tuple[Any, ...],
 ) -> CompactionResult:
-    boundary, *follow = written
-    summaries = len(draft.summary_messages)
-    files = summaries + len(draft.attachments)
     old = (draft.boundary, *draft.summary_messages, *draft.attachments, *draft.hook_results)
     new = {id(before): after for before, after in zip(old, written, strict=True)}
     return replace(
         draft,
-        boundary=boundary,
-        summary_messages=tuple(follow[:summaries]),
-        attachments=tuple(follow[summaries:files]),
-        hook_results=tuple(follow[files:]),
+        boundary=written[0],
+        summary_messages=tuple(new[id(item)] for item in draft.summary_messages),
+        attachments=tuple(new[id(item)] for item in draft.attachments),
+        hook_results=tuple(new[id(item)] for item in draft.hook_results),
         kept=(*draft.kept, *later),
         messages=(*(new.get(id(item), item) for item in draft.messages), *later),
         report=replace(draft.report, kept=kept_ids),

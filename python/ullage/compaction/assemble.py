@@ -24,7 +24,6 @@ from ullage.compaction.cut import (
     room_after,
     scaled_keep,
     shorter_results,
-    unshortened,
     with_item,
 )
 from ullage.compaction.effects_runner import Attachment
@@ -61,10 +60,16 @@ from ullage.legality.thinking import turn_end, unbound
 from ullage.levels.pins import missing_pins, write_pins
 from ullage.messages import BlockView, Item, StoredEntry, message_of, role_of, uuid_of
 from ullage.providers.anthropic import is_manual, is_torn
-from ullage.summarizers import extractive as extractive_sections, lines as work_lines
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
-from ullage.summarizers.extractive import ExtractiveSummarizer, render as extractive_render
-from ullage.summarizers.lines import shown
+from ullage.summarizers.extractive import (
+    ExtractiveSummarizer,
+    failure_line,
+    file_line,
+    holds_rule,
+    render as extractive_render,
+    rule_line,
+)
+from ullage.summarizers.lines import shown, task_line, words_by_line, work_line
 from ullage.transcript import records
 from ullage.transcript.render import render
 from ullage.transcript.write import BoundaryInfo, KeptEntries, boundary_links
@@ -84,67 +89,33 @@ def stable_uuid(*parts: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, "\x1f".join(parts)))
 
 
-class BoundaryEntries:
-    """Makes the entries of one compaction; what the entries of the context share (session, folder, branch, newest time) is carried over.
+def _boundary(
+    state: State, shared: StoredEntry, anchor: str, follow: Sequence[Item], stays: KeptEntries
+) -> StoredEntry:
+    """The boundary: what was done, and what belongs to it. `anchor`: uuid of the summary; `follow`: the other new entries, in order."""
+    info = BoundaryInfo(
+        trigger=state.job.trigger,
+        pre_tokens=state.size,
+        messages_summarized=state.cut.stop - state.cut.start,
+        discovered_tools=state.facts.whole.found_tools,
+    )
+    last = _last_uuid(state)
+    mark = stable_uuid("boundary", last, anchor)
+    entry = records.compact_boundary(info.metadata())
+    uuids = [anchor, *(str(item["uuid"]) for item in follow)]
+    entry["compactMetadata"].update(boundary_links(mark, anchor, uuids, stays))
+    head = {"parentUuid": None, "logicalParentUuid": last or None, "uuid": mark}
+    return {**shared, **head, **entry}
 
-    `last`: uuid of the last message before the boundary; empty: it has none.
-    """
 
-    def __init__(self, context: Sequence[Item], last: str) -> None:
-        self._shared = _shared(context)
-        self._last = last
-
-    def summary(self, content: str | list[Any], *, after: str = "") -> StoredEntry:
-        """The summary message; its parent is the boundary, or the entry before it."""
-        text = content if isinstance(content, str) else str(content[0]["text"])
-        name = stable_uuid("summary", self._last, text)
-        parent = after or stable_uuid("boundary", self._last, name)
-        return {
-            **self._shared,
-            "parentUuid": parent,
-            "uuid": name,
-            **records.compact_summary(content),
-        }
-
-    def carried(self, messages: Sequence[Item], summary: Item) -> tuple[StoredEntry, ...]:
-        """The entries between boundary and summary: an item that only its provider can write, and standing texts of the host."""
-        name = str(summary["uuid"])
-        entries: list[StoredEntry] = []
-        for at, message in enumerate(messages):
-            content = dict(message_of(message) or {})
-            parent = entries[-1]["uuid"] if entries else stable_uuid("boundary", self._last, name)
-            head = {
-                "parentUuid": parent,
-                "uuid": stable_uuid("carried", name, *([str(at)] if at else [])),
-                "type": "assistant" if content.get("role") == "assistant" else "user",
-            }
-            entries.append({**self._shared, **head, "message": content})
-        return tuple(entries)
-
-    def following(self, attachments: Sequence[Mapping[str, Any]], parent: str) -> list[StoredEntry]:
-        """Attachments as entries, each the child of the one before."""
-        entries = []
-        for at, attachment in enumerate(attachments):
-            name = stable_uuid("attachment", parent, str(at))
-            entry = {**self._shared, "parentUuid": parent, "uuid": name}
-            entries.append({**entry, "type": "attachment", "attachment": dict(attachment)})
-            parent = name
-        return entries
-
-    def boundary(
-        self, info: BoundaryInfo, summary: Item, follow: Sequence[Item], kept_entries: KeptEntries
-    ) -> StoredEntry:
-        """The boundary: what was done, and what belongs to it."""
-        anchor = str(summary["uuid"])
-        mark = stable_uuid("boundary", self._last, anchor)
-        entry = records.compact_boundary(info.metadata())
-        uuids = [anchor, *(str(item["uuid"]) for item in follow)]
-        entry["compactMetadata"].update(boundary_links(mark, anchor, uuids, kept_entries))
-        head = {"parentUuid": None, "logicalParentUuid": self._last or None, "uuid": mark}
-        return {**self._shared, **head, **entry}
+def _last_uuid(state: State) -> str:
+    """Of the last message before the boundary; empty: it has none."""
+    last = state.source.ids[-1]
+    return last if isinstance(last, str) else ""
 
 
 def _shared(context: Sequence[Item]) -> StoredEntry:
+    """What the entries of the context share (session, folder, branch, newest time), which is carried over."""
     shared: StoredEntry = {"isSidechain": False}
     for item in reversed(context):
         if item.get("sessionId") and isinstance(item.get("message"), Mapping):
@@ -258,7 +229,7 @@ def repair(
     for kind in _REPAIRED:
         if kind == "rules":
             rules = _lost_rules(facts, "\n".join([summary, KEPT_HEADING, *rows]), by_code=False)
-            lost[kind] = [extractive_sections.rule_line(rule) for rule in rules]
+            lost[kind] = [rule_line(rule) for rule in rules]
         for row in lost[kind]:
             price, words = cost(row), kind == "user_messages"
             if price > (min(room, user_room) if words else room):
@@ -286,7 +257,7 @@ def with_rules(
     the next time. `newest`: the user's message that stands after it; empty: none does.
     """
     lost = _lost_rules(facts, f"{summary}\n{fixed.text}", by_code=by_code, newest=newest)
-    rows = [extractive_sections.rule_line(rule) for rule in lost]
+    rows = [rule_line(rule) for rule in lost]
     if tokens is not None:
         sums = accumulate(map(cost, reversed(rows)))
         rows = rows[len(rows) - sum(total <= tokens for total in sums) :]
@@ -308,7 +279,6 @@ def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") 
         messages = [*read_user_messages(previous.section(6)), *previous.kept_inputs, newest]
         rules = (text for text, _, _ in read_rules(summary))
         in_rows = " ".join(" ".join([*messages, *rules]).split())
-    holds_rule = extractive_sections.holds_rule
     return [
         rule for rule in facts.standing if not holds_rule(in_rows if rule.lasting else flat, rule)
     ]
@@ -330,7 +300,6 @@ def _not_in_text(facts: Facts, flat: str) -> dict[str, list[str]]:
     failures = [f for f in facts.failures if f.fixed_index < 0 and f.line and f.line not in flat]
     commits = [commit for commit in facts.commits if commit.digest not in flat]
     names = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
-    file_line, failure_line = extractive_sections.file_line, extractive_sections.failure_line
     return {
         "user_messages": inputs[::-1],  # their numbers keep the order
         "decisions": decisions,
@@ -351,7 +320,7 @@ def _not_in_rows(facts: Facts, summary: str, flat: str) -> dict[str, list[str]]:
     recorded = {(task.subject, task.open) for task in read_tasks(summary, 0)}
     recorded_work = {work.text for work in read_work(summary, 0)}
     titled = [(task, one_line(task.subject, 300)) for task in facts.tasks if task.subject]
-    words = work_lines.words_by_line(facts)
+    words = words_by_line(facts)
     closed = [task for task, title in titled if not task.open and _as_open(flat, title)]
     closed_work = [
         work
@@ -359,7 +328,6 @@ def _not_in_rows(facts: Facts, summary: str, flat: str) -> dict[str, list[str]]:
         if work.text not in recorded_work and (work.text in words or _as_open(flat, work.text))
     ]
     still_open = [work for work in facts.still_open if work.text not in recorded_work]
-    task_line, work_line = work_lines.task_line, work_lines.work_line
     return {
         "tasks": [
             task_line(task) for task, title in titled if task.open and (title, True) not in recorded
@@ -545,34 +513,38 @@ def _assemble(
     texts = [item for _, item in state.facts.standing]
     system = tuple(item for item in texts if role_of(item) == "system")
     front = (*front, *(item for item in texts if role_of(item) != "system"))
-    content, last = with_media(state, text), state.source.ids[-1]
-    make = BoundaryEntries(state.source.context, last if isinstance(last, str) else "")
+    content, shared = with_media(state, text), _shared(state.source.context)
     if state.source.entries:
-        return _as_entries(state, make, content, attached, context, kept_items, (*front, *system))
-    summary = (*front, {"role": "user", "content": content})
-    files, hooked = _as_messages(attached), _as_messages(context)
-    ordered = _with_system(_ordered(state, summary, kept_items, files, hooked), system, summary[-1])
-    named = {"uuid": stable_uuid("summary", text)}
+        front, system = (*front, *system), ()
+        new = _as_entries(state, shared, content, front, (*attached, *context))
+        summary: tuple[Item, ...] = tuple(new[: len(front) + 1])
+        files: tuple[Item, ...] = tuple(new[len(front) + 1 :])
+        files, hooked = files[: len(attached)], files[len(attached) :]
+        names = [state.source.ids[at] for at in range(*state.kept_range())]
+        uuids = tuple(name for name in names if isinstance(name, str))
+        stays = KeptEntries(uuids, before_summary=state.cut.start > 0)
+        follow = [*summary[:-1], *files, *hooked]
+        boundary = _boundary(state, shared, summary[-1]["uuid"], follow, stays)
+    else:
+        summary = (*front, {"role": "user", "content": content})
+        files, hooked = _as_messages(attached), _as_messages(context)
+        boundary = _boundary(state, shared, stable_uuid("summary", text), (), KeptEntries())
+    ordered = _ordered(state, summary, kept_items, files, hooked)
+    # Messages of the system's role where providers take them: after the summary and the user messages that follow it (A12).
+    first = next(at for at, item in enumerate(ordered) if item is summary[-1])
+    later = range(first, len(ordered))
+    place = next((at for at in later if role_of(ordered[at]) == "assistant"), len(ordered))
+    head = (boundary,) if state.source.entries else state.source.head
     return CompactionResult(
         outcome=Outcome.COMPACTED,
-        messages=(*state.source.head, *ordered),
-        boundary=make.boundary(_info(state), named, (), KeptEntries()),
+        messages=(*head, *ordered[:place], *system, *ordered[place:]),
+        boundary=boundary,
         summary_messages=summary,
         kept=kept_items,
         attachments=files,
         hook_results=hooked,
         head=state.source.head,
     )
-
-
-def _with_system(
-    ordered: tuple[Item, ...], system: tuple[Item, ...], summary: Item
-) -> tuple[Item, ...]:
-    """Messages of the system's role where providers take them: after the summary and the user messages that follow it (A12)."""
-    first = next(at for at, item in enumerate(ordered) if item is summary)
-    later = range(first, len(ordered))
-    place = next((at for at in later if role_of(ordered[at]) == "assistant"), len(ordered))
-    return (*ordered[:place], *system, *ordered[place:])
 
 
 def _kept_after(state: State) -> tuple[Item, ...]:
@@ -599,32 +571,34 @@ def _as_messages(attachments: Sequence[Attachment]) -> tuple[Item, ...]:
 
 def _as_entries(
     state: State,
-    make: BoundaryEntries,
+    shared: StoredEntry,
     content: str | list[Any],
-    attached: Sequence[Attachment],
-    context: Sequence[Attachment],
-    kept_items: tuple[Item, ...],
-    front: tuple[Item, ...],
-) -> CompactionResult:
-    summary = make.summary(content)
-    carried = make.carried(front, summary)
-    if carried:
-        summary = make.summary(content, after=str(carried[-1]["uuid"]))
-    follow = make.following([*attached, *context], str(summary["uuid"]))
-    first, last = state.kept_range()
-    names = [name for name in state.source.ids[first:last] if isinstance(name, str)]
-    stays = KeptEntries(tuple(names), before_summary=state.cut.start > 0)
-    boundary = make.boundary(_info(state), summary, [*carried, *follow], stays)
-    files, hooked = tuple(follow[: len(attached)]), tuple(follow[len(attached) :])
-    return CompactionResult(
-        outcome=Outcome.COMPACTED,
-        messages=(boundary, *_ordered(state, (*carried, summary), kept_items, files, hooked)),
-        boundary=boundary,
-        summary_messages=(*carried, summary),
-        kept=kept_items,
-        attachments=files,
-        hook_results=hooked,
-    )
+    front: Sequence[Item],
+    attachments: Sequence[Attachment],
+) -> list[StoredEntry]:
+    """The entries after the boundary, each the child of the one before.
+
+    `content`: of the summary. `front`: ahead of it: an item that only its provider can write, and standing texts of the host.
+    """
+    last, entries = _last_uuid(state), list[StoredEntry]()
+    name = stable_uuid("summary", last, content if isinstance(content, str) else content[0]["text"])
+    parent = stable_uuid("boundary", last, name)
+
+    def add(own: str, body: Mapping[str, Any]) -> None:
+        nonlocal parent
+        entries.append({**shared, "parentUuid": parent, "uuid": own, **body})
+        parent = own
+
+    for at, item in enumerate(front):
+        message = dict(message_of(item) or {})
+        kind = "assistant" if message.get("role") == "assistant" else "user"
+        own = stable_uuid("carried", name, *([str(at)] if at else []))
+        add(own, {"type": kind, "message": message})
+    add(name, records.compact_summary(content))
+    for at, attachment in enumerate(attachments):
+        own = stable_uuid("attachment", parent, str(at))
+        add(own, {"type": "attachment", "attachment": dict(attachment)})
+    return entries
 
 
 def _ordered(
@@ -646,15 +620,6 @@ def _ordered(
     return (*summary, *kept_items, *files, *hooked)
 
 
-def _info(state: State) -> BoundaryInfo:
-    return BoundaryInfo(
-        trigger=state.job.trigger,
-        pre_tokens=state.size,
-        messages_summarized=state.cut.stop - state.cut.start,
-        discovered_tools=state.facts.whole.found_tools,
-    )
-
-
 # ---- the account -----------------------------------------------------------------------------
 
 
@@ -666,15 +631,19 @@ def _reported(
     warnings: list[str],
 ) -> CompactionResult:
     """The result with its account: ids, sizes before and after, what was appended, warnings."""
-    weights = state.job.weights
-    estimated = int(core.Ledger(weights, _counted(state, result)).tokens())
+    weights, (first, last) = state.job.weights, state.kept_range()
+    context, ids = state.source.context, state.source.ids
+    # The new context as the model will see it: attachments rendered, no boundary, no head.
+    new: Sequence[Item] = result.messages[len(result.head) :]
+    if state.source.entries:
+        added = [item["attachment"] for item in (*result.attachments, *result.hook_results)]
+        new = [*result.summary_messages, *context[first:last], *_as_messages(added)]
+    estimated = int(core.Ledger(weights, new).tokens())
     after, messages = state.counted(estimated + state.overhead), state.counted(estimated)
     written = [item for item in result.summary_messages if not is_standing(item)]
     summary = state.counted(int(core.Ledger(weights, written).tokens()))
-    first, last = state.kept_range()
     if fixed.left_out:
         warnings.append(f"facts_left_out:{fixed.left_out}")
-    context, ids = state.source.context, state.source.ids
     # In a log what stands is a copy, ahead of the summary.
     whole = {at for at, item in state.facts.standing if item is context[at]} - (
         set(range(len(ids))) if state.source.entries else set()
@@ -700,16 +669,6 @@ def _reported(
         ordered = tuple(boundary if item is result.boundary else item for item in result.messages)
         result = replace(result, boundary=boundary, messages=ordered)
     return replace(result, report=report)
-
-
-def _counted(state: State, result: CompactionResult) -> list[Item]:
-    """The new context as the model will see it: attachments rendered, no boundary, no head."""
-    if not state.source.entries:
-        return list(result.messages[len(result.head) :])
-    added = (*result.attachments, *result.hook_results)
-    first, last = state.kept_range()
-    kept_items = state.source.context[first:last]
-    return [*result.summary_messages, *kept_items, *_as_messages([a["attachment"] for a in added])]
 
 
 def over_target(state: State, messages: int, *, summary: int = 0) -> list[str]:
@@ -771,10 +730,24 @@ def parts_of_target(state: State) -> dict[str, int]:
     target, whole = state.job.target_tokens, state.counted(state.tokens)
     if target is None or whole <= target:
         return {}
-    shortest, others = _must_stay(state)
-    if _fits_by_far(shortest, state, sum(others.values())):
+    # The job with as little kept as can be, and what stays next to its summary.
+    if state.job.direction == "full":
+        least = recut(state, least_of(state))
+    else:
+        least = replace(state, shortened=None, freed_tokens=0)
+    waiting = int(least.ledger.tokens(*least.kept_range()))
+    if not least.source.entries:
+        waiting -= shorter_results(least.kept_items(), waiting, least.measure)[1]
+    newest_item = least.source.item
+    goes = newest_item is not None and newest_item.at < least.cut.stop
+    others = {
+        "messages that wait for an answer": waiting,
+        "the provider's own compaction": item_tokens(least.source, least.ledger) if goes else 0,
+        "standing host text": least.facts.standing_tokens,
+    }
+    if _fits_by_far(least, state, sum(others.values())):
         return {}
-    parts = least_messages(shortest, others)
+    parts = least_messages(least, others)
     is_longer = sum(parts.values()) > whole
     return {"the messages, which a summary would only lengthen": whole} if is_longer else parts
 
@@ -784,24 +757,6 @@ def target_too_small(least: int, target: int, parts: dict[str, int]) -> ContextT
     shown = {name: tokens for name, tokens in parts.items() if tokens}
     hint = f"nothing was changed; the smallest target is {least:,} tokens of messages (target_tokens, --target)"
     return ContextTooLarge(least, target, parts=shown, limit="the target of messages is", hint=hint)
-
-
-def _must_stay(state: State) -> tuple[State, dict[str, int]]:
-    """The job with as little kept as can be, and the tokens of what stays next to its summary."""
-    least = unshortened(state)
-    if state.job.direction == "full":
-        least = recut(state, least_of(state))
-    waiting = int(least.ledger.tokens(*least.kept_range()))
-    if not least.source.entries:
-        waiting -= shorter_results(least.kept_items(), waiting, least.measure)[1]
-    newest_item = least.source.item
-    goes = newest_item is not None and newest_item.at < least.cut.stop
-    item = item_tokens(least.source, least.ledger) if goes else 0
-    return least, {
-        "messages that wait for an answer": waiting,
-        "the provider's own compaction": item,
-        "standing host text": least.facts.standing_tokens,
-    }
 
 
 def _fits_by_far(least: State, state: State, others: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -238,14 +239,9 @@ def choose_cut(
 ) -> Cut:
     """The cut of a compaction; never through a tool pair or a response that was stored in pieces.
 
-    Args:
-        source: The conversation.
-        ledger: Of `source.context`.
-        keep: How much of the end stays, for direction `full`.
-        direction: `full`: all but the newest part. `from`: from a message to the end. `up_to`: all before a message.
-        at: That message: its uuid or its position in the items; moved back to a legal place.
-        most_kept: Tokens that may be kept at most, whatever `keep` says; `None`: any.
-        manual_thinking: An open turn is kept from a message on that begins with thinking, where there is one near.
+    `keep`: how much of the end stays, at most `most_kept` tokens (`None`: any), for direction `full`; the others begin or end at the message
+    `at`, by its uuid or its position in the items, moved back to a legal place. `manual_thinking`: an open turn is kept from a message
+    on that begins with thinking, where there is one near.
     """
     length = len(source.context)
     if direction != "full":
@@ -268,9 +264,10 @@ def choose_cut(
 
 def later_cut(ledger: Any, start: int, last: int, most: int) -> int:
     """The first legal cut from `start` on that keeps no more than so many tokens; `last` if there is none before it."""
-    length = len(ledger)
-    fits = (at for at in range(start, last) if ledger.tokens(at, length) <= most)
-    return next((at for at in fits if legal_cut(ledger, at) == at), last)
+    places = range(start, last)
+    # The later, the fewer tokens.
+    first = bisect_left(places, True, key=lambda at: ledger.tokens(at, len(ledger)) <= most)
+    return next((at for at in places[first:] if legal_cut(ledger, at) == at), last)
 
 
 def least_cut(source: CompactionInput, ledger: Any, *, manual_thinking: bool) -> Cut:
@@ -305,6 +302,18 @@ def legal_cut(ledger: Any, place: int) -> int:
     return _with_reasoning(ledger, int(window.start))
 
 
+def window_start(ledger: Any, last: int, keep: KeepPolicy, *, floor: int = 0) -> int:
+    """From where on enough of the newest messages stays: back from `last`, at most to `floor`."""
+    window = ledger.keep_window(
+        last,
+        floor=floor,
+        min_tokens=keep.min_tokens,
+        max_tokens=keep.max_tokens,
+        min_text_messages=keep.min_text_messages,
+    )
+    return int(window.start)
+
+
 def _with_reasoning(ledger: Any, place: int) -> int:
     """The cut before reasoning that stands as an item of its own in front of it (R02).
 
@@ -323,14 +332,7 @@ def _kept_from(source: CompactionInput, ledger: Any, keep: KeepPolicy) -> int:
     length = len(source.context)
     if keep.min_tokens == 0 and keep.min_text_messages == 0:
         return must_stay(source, ledger)
-    window = ledger.keep_window(
-        length,
-        floor=0,
-        min_tokens=keep.min_tokens,
-        max_tokens=keep.max_tokens,
-        min_text_messages=keep.min_text_messages,
-    )
-    start = min(int(window.start), must_stay(source, ledger))
+    start = min(window_start(ledger, length, keep), must_stay(source, ledger))
     newest = source.newest_input
     # The newest request and all that was done for it, if that is not much more than is kept anyway.
     if newest is not None and newest < start and ledger.tokens(newest, length) <= keep.max_tokens:
@@ -388,8 +390,12 @@ def kept_share(room: int, needed: int = 0) -> int:
     return max(min(room // 2, left), room * LEAST_KEPT_PERCENT // 100)
 
 
-def scaled_to_target(keep: KeepPolicy, share: int) -> KeepPolicy:
-    """The policy's amount, reduced where a target leaves less room."""
+def keep_of(job: Job) -> KeepPolicy:
+    """How much a job keeps; the policy's amount is reduced where a target leaves less room."""
+    keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
+    if job.target_tokens is None or job.keep is not None:
+        return keep
+    share = kept_share(job.target_tokens * 1000 // job.permille)
     least = min(keep.min_tokens, share // 2)
     return replace(keep, min_tokens=least, max_tokens=max(min(keep.max_tokens, share), 1))
 
@@ -542,17 +548,6 @@ class CallTally:
     usage: SummaryUsage = field(default_factory=SummaryUsage)  # of the calls that reported theirs
     failure: str = ""  # why the summarizer gave up, so that its fallback wrote; empty: it did not
 
-    def asked(self, summarizer: str, dropped: int) -> None:
-        """Record the start of a call."""
-        self.summarizer, self.dropped = summarizer, dropped
-        self.attempts += 1
-
-    def answered(self, reply: Any) -> None:
-        """Record the response of a call, good or bad."""
-        reported = getattr(reply, "usage", None)
-        if isinstance(reported, Mapping):
-            self.usage += usage_of(reported)
-
 
 def usage_of(reported: Mapping[str, Any]) -> SummaryUsage:
     """One answer's usage, in Anthropic's or OpenAI's words."""
@@ -649,7 +644,8 @@ class State(Frozen):
     tokens: int  # of the context
     removed_tokens: int  # by the summary: without the host's standing texts, which stay
     overhead: int  # system prompt and tools, by our estimate
-    reported: int | None = None  # size of the context by a usage figure or by the host
+    # Size of the context by the host, or by the newest usage figure where nobody states what is sent besides the messages.
+    reported: int | None = None
     untrue_usage: int = 0  # the newest usage figure, where it cannot be true
     tally: CallTally = field(default_factory=CallTally, repr=False)  # of the summary calls
     # The kept messages, shortened to fit a target.
@@ -722,16 +718,16 @@ def prepare(job: Job) -> State:
     ledger = core.Ledger(job.weights, source.context)
     tokens = int(ledger.tokens())
     overhead = int(ledger.overhead or 0) if job.overhead_tokens is None else job.overhead_tokens
-    keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
-    if job.target_tokens is not None and job.keep is None:
-        keep = scaled_to_target(keep, kept_share(job.target_tokens * 1000 // job.permille))
-    # Whatever the cut, what the host put there to stand takes its room.
+    # Whatever the cut, what the host put there to stand takes its room. A summary needs room too: a quarter is reserved for it, and
+    # half where a quarter would hardly hold its headings.
     standing = CutFacts(source, Cut(0, len(source.context)), job.weights).standing_tokens
-    most = max(_most_kept(job, overhead) - item_tokens(source, ledger) - standing, 0)
+    room = room_after(job, overhead)
+    room = max(room - max(room // 4, min(room // 2, LEAST_SUMMARY_ROOM)), 0)
+    most = max(room - item_tokens(source, ledger) - standing, 0)
     cut = choose_cut(
         source,
         ledger,
-        keep,
+        keep_of(job),
         direction=job.direction,
         at=job.at,
         most_kept=most,
@@ -743,6 +739,9 @@ def prepare(job: Job) -> State:
     pins |= {pin.name: pin for pin in job.pins}
     facts = CutFacts(source, cut, job.weights)
     usage, true_usage = ledger.anchor(ANY), ledger.anchor()
+    reported = job.context_tokens
+    if reported is None and job.overhead_tokens is None and true_usage is not None:
+        reported = int(ledger.anchored().total)
     state = State(
         job=job,
         source=source,
@@ -754,18 +753,10 @@ def prepare(job: Job) -> State:
         tokens=tokens,
         removed_tokens=int(ledger.tokens(cut.start, cut.stop)) - facts.standing_tokens,
         overhead=overhead,
-        reported=_reported(job, ledger),
+        reported=reported,
         untrue_usage=0 if usage is None or usage == true_usage else int(usage.usage),
     )
     return _within_target(state)
-
-
-def _reported(job: Job, ledger: Any) -> int | None:
-    """The context's size by the host, or by the newest usage figure where nobody states what is sent in addition to the messages."""
-    if job.context_tokens is not None or job.overhead_tokens is not None:
-        return job.context_tokens
-    count = ledger.anchored()
-    return None if count.anchor is None else int(count.total)
 
 
 def _within_target(state: State) -> State:
@@ -783,12 +774,14 @@ def _within_target(state: State) -> State:
 
 def within_share(state: State, share: int) -> State:
     """The kept part reduced to so many tokens, as far as it can be: its results are cut first, then less is kept."""
-    shorter, (first, last) = _shortened(state, share), state.kept_range()
+    shorter, (first, last) = with_results_within(state, share), state.kept_range()
     tokens = int(state.ledger.tokens(first, last))
     if state.job.direction != "full" or tokens - shorter.freed_tokens <= share:
         return shorter
     least = least_of(state)
-    return shorter if least.stop <= first else _shortened(_least_over(state, share, least), share)
+    if least.stop <= first:
+        return shorter
+    return with_results_within(_least_over(state, share, least), share)
 
 
 def least_of(state: State) -> Cut:
@@ -803,29 +796,13 @@ def with_more_kept(state: State, share: int) -> State | None:
 
     Where the next older step does not fit as it is, it stays with its results shortened.
     """
-    length = len(state.source.context)
-    for place in range(state.cut.stop - 1, 0, -1):
-        if state.ledger.tokens(place, length) > share:
-            break
-    else:
-        place = 0
-    starts = (legal_cut(state.ledger, at) for at in range(place + 1, state.cut.stop))
-    fits = (at for at in starts if 0 < at and state.ledger.tokens(at, length) <= share)
-    start = next(fits, legal_cut(state.ledger, max(state.cut.stop - 1, 0)))
+    start = later_cut(state.ledger, 1, state.cut.stop, share)
+    if start == state.cut.stop:
+        start = legal_cut(state.ledger, max(start - 1, 0))
     if not 0 < start < state.cut.stop:
         return None
-    more = _shortened(recut(state, Cut(0, start)), share)
+    more = with_results_within(recut(state, Cut(0, start)), share)
     return more if more.kept_tokens - more.facts.standing_tokens <= share else None
-
-
-def with_results_within(state: State, share: int) -> State:
-    """The job with the results that are kept as long as this share allows; what is kept stays the same."""
-    return _shortened(unshortened(state), share)
-
-
-def unshortened(state: State) -> State:
-    """The job with its kept results whole."""
-    return replace(state, shortened=None, freed_tokens=0)
 
 
 def _least_over(state: State, share: int, least: Cut) -> State:
@@ -853,8 +830,9 @@ def _least_over(state: State, share: int, least: Cut) -> State:
     return recut(state, least)
 
 
-def _shortened(state: State, share: int) -> State:
-    """With the kept results cut to this share; the lines of a transcript stay as they are."""
+def with_results_within(state: State, share: int) -> State:
+    """The job with the results that are kept as long as this share allows; the lines of a transcript stay as they are."""
+    state = replace(state, shortened=None, freed_tokens=0)
     excess = int(state.ledger.tokens(*state.kept_range())) - share
     if excess <= 0 or state.source.entries:
         return state
@@ -870,17 +848,12 @@ def since_last(state: State) -> tuple[int | None, str]:
     last = max((at for at, item in enumerate(items) if is_boundary(item)), default=None)
     if last is None:
         return None, ""
-    answers = {
-        _answer(item) or at for at, item in enumerate(items[last:]) if role_of(item) == "assistant"
-    }
+    # A log may hold one response in several lines.
+    answers = [message_of(item) or {} for item in items[last:] if role_of(item) == "assistant"]
+    names = [answer.get("id") for answer in answers]
+    responses = {name if isinstance(name, str) and name else at for at, name in enumerate(names)}
     summary = next((item for item in items[last:] if is_summary(item)), items[last])
-    return len(answers), str(summary.get("uuid") or "")
-
-
-def _answer(item: Any) -> Any:
-    """The response's id: a log may hold one response in several lines."""
-    response_id = (message_of(item) or {}).get("id")
-    return response_id if isinstance(response_id, str) else None
+    return len(responses), str(summary.get("uuid") or "")
 
 
 def recut(state: State, cut: Cut) -> State:
@@ -890,14 +863,6 @@ def recut(state: State, cut: Cut) -> State:
     return replace(
         state, cut=cut, facts=facts, removed_tokens=removed, shortened=None, freed_tokens=0
     )
-
-
-def _most_kept(job: Job, overhead: int) -> int:
-    """Room for kept messages so that the next compaction comes late (P-8)."""
-    room = room_after(job, overhead)
-    # A summary needs room too: a quarter is reserved for it, and half where a quarter would hardly hold its headings.
-    aside = max(room // 4, min(room // 2, LEAST_SUMMARY_ROOM))
-    return max(room - aside, 0)
 
 
 LEAST_SUMMARY_ROOM = 4_000  # tokens that a summary should have, if half of the room is that large

@@ -29,17 +29,16 @@ from ullage.compaction.cut import (
     Cut,
     State,
     after_item,
+    keep_of,
     kept_share,
     later_cut,
     must_stay,
     prepare,
     recut,
     room_after,
-    scaled_keep,
-    scaled_to_target,
     since_last,
-    unshortened,
     whole_turn,
+    window_start,
     with_more_kept,
     with_results_within,
     within_share,
@@ -54,7 +53,7 @@ from ullage.compaction.job import (
     Outcome,
 )
 from ullage.compaction.restore import rebuild, within
-from ullage.compaction.summary_call import Accepted, write_summary
+from ullage.compaction.summary_call import Accepted, name_of, write_summary
 from ullage.effects import Call, Cancelled, Emit, Flow, LetOthersRun, RunHook, Store
 from ullage.exceptions import CompactionError, UllageError
 from ullage.facts.model import Facts
@@ -192,7 +191,7 @@ def _started(state: State) -> CompactionStarted:
         trigger=job.trigger,
         messages=len(state.source.context),
         tokens_before=state.size,
-        summarizer=str(getattr(job.summarizer, "name", type(job.summarizer).__name__)),
+        summarizer=name_of(job.summarizer),
         recompaction=state.recompaction,
         turns_since=turns if job.turns_since is None else job.turns_since,
         previous_turn_id=job.previous_turn_id or previous,
@@ -263,9 +262,12 @@ def _built(
     )
     hooks, source = job.hooks.session_start, {"source": "compact"}
     begun = yield from _hook_replies(job, "SessionStart", hooks, "compact", source)
-    hook_context = begun.texts
     warnings = [*earlier_warnings, *warnings, *begun.warnings]
-    result = _put_together(state, accepted, attached, hook_context, warnings)
+
+    def put_together(state: State, accepted: Accepted) -> CompactionResult:
+        return _put_together(state, accepted, attached, begun.texts, warnings)
+
+    result = put_together(state, accepted)
     search = _Search()
     for _ in range(MOST_FITTINGS):
         another = search.next_try(state, accepted, result)
@@ -273,21 +275,20 @@ def _built(
             break
         state = another
         accepted = yield from write_summary(state, instructions)
-        result = _put_together(state, accepted, attached, hook_context, warnings)
+        result = put_together(state, accepted)
     result = search.best or result
     if not accepted.by_code and job.target_tokens is not None:
         # What a model's summary leaves of a target is for more of the messages: nobody is asked again.
         for _ in range(MOST_FITTINGS):
             another = search.more_kept(state, result)
-            fuller = another and _put_together(another, accepted, attached, hook_context, warnings)
-            if not another or not fuller or _over(job, fuller) > 0:
+            if another is None or _over(job, fuller := put_together(another, accepted)) > 0:
                 break
             state, result = another, fuller
     if not accepted.by_code and (over := _over(job, result)) > 0:
         # It was paid for: results give way before it does, where it is longer than it was asked to be.
         share = state.kept_tokens - state.facts.standing_tokens - over
         state = with_results_within(state, share)
-        result = _put_together(state, accepted, attached, hook_context, warnings)
+        result = put_together(state, accepted)
     if not state.removed_tokens and over_target(state, result.report.messages_after):
         return _no_op(state, "nothing_to_compact")  # shortened results alone are not enough
     _hold(state, accepted, result.report)
@@ -408,7 +409,7 @@ class _Search:
         if state.job.target_tokens is None or state.job.direction != "full":
             return None
         share = state.kept_tokens - state.facts.standing_tokens - over - 1
-        less = within_share(unshortened(state), max(share, 0))
+        less = within_share(state, max(share, 0))
         return self._again(less, None) if less.kept_tokens < state.kept_tokens else None
 
     def _with_more_kept(self, state: State, free: int, limit: int | None) -> State | None:
@@ -545,20 +546,11 @@ def _by_notes(state: State, memory: Memory) -> Flow[tuple[State, Accepted] | str
 def _kept_with_notes(state: State, start: int, room: int | None) -> int:
     """KEEP-1 to KEEP-3: from the first message that is not in the notes, back until enough stays."""
     source, ledger, job = state.source, state.ledger, state.job
-    keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
-    if job.target_tokens is not None and job.keep is None:
-        keep = scaled_to_target(keep, kept_share(state.target or 0))
     # Not before the newest summary, if the notes have absorbed that too.
     summaries = [at for at in range(start) if text_of_summary(source.context[at])]
     last = min(start, must_stay(source, ledger))
-    window = ledger.keep_window(
-        last,
-        floor=summaries[-1] + 1 if summaries else 0,
-        min_tokens=keep.min_tokens,
-        max_tokens=keep.max_tokens,
-        min_text_messages=keep.min_text_messages,
-    )
-    first = int(window.start)
+    floor = summaries[-1] + 1 if summaries else 0
+    first = window_start(ledger, last, keep_of(job), floor=floor)
     if room is not None:
         first = later_cut(ledger, first, last, room * 3 // 4)  # a quarter is for the notes
     if not is_manual(job.thinking):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
+from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
-from ullage._start import Frozen
+from ullage._start import Frozen, table
 from ullage.compaction.effects_runner import Providers
 from ullage.counting.calibration import Weights
 from ullage.effects import CancelToken, Flow
@@ -38,28 +39,10 @@ class Outcome(StrEnum):
     FAILED = "failed"  # automatic only: a manual compaction raises
 
 
-_WARNINGS = {
-    "above_low_mark": "the new context is still large, so the next compaction comes soon",
-    "attachments_cut": "restored context was cut to its budget: {}",
-    "attachments_left_out": "files, plan and skills did not fit next to the summary",
-    "cannot_shrink": "what has to stay: {}",
-    "clean_up_failed": "a clean-up of the host failed: {}",
-    "facts_left_out": "{} facts had no room in the summary; they can be recalled",
-    "hook_blocked": "a hook said no: {}",
-    "hook_failed": "a hook failed: {}",
-    "hook_timeout": "a hook took too long: {}",
-    "names_not_in_source": "the summary names what the conversation does not hold: {}",
-    "needs_beta": "later requests need the beta header {}",
-    "over_target": "{} tokens more than the target",
-    "pin_lost": "a pin is missing from the summary: {}",
-    "provider_failed": "nothing was restored by {}, which failed",
-    "request_not_in_source": "the summary tells of a request that nobody made: {}",
-    "results_kept_whole": "tool results stay whole in a transcript; cutting them would free {} tokens",
-    "session_memory_passed": "the session's notes could not be used: {}",
-    "target_too_small": "what has to stay takes {} tokens, so the target was raised: words about the work need room too",
-    "usage_set_aside": "a usage figure was ignored as impossible: {}",
-    "would_trigger_again": "the new context is so large that the next turn compacts again",
-}
+@cache
+def wording() -> Mapping[str, Any]:
+    """What a compaction says: to a model, as warnings, of a summary that is refused."""
+    return table(__file__, "texts.toml")
 
 
 def warning_text(warning: str) -> str:
@@ -69,7 +52,8 @@ def warning_text(warning: str) -> str:
         value = f"{int(value):,}"
     elif code in ("cannot_shrink", "session_memory_passed"):  # codes too; the others hold names
         value = value.replace("_", " ").replace("=", " ").replace(",", ", ")
-    return _WARNINGS[code].format(value) if code in _WARNINGS else warning
+    sentences = wording()["warnings"]
+    return str(sentences[code]).format(value) if code in sentences else warning
 
 
 class CompactionReport(Frozen, kw_only=True):

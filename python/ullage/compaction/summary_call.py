@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -13,13 +13,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import orjson
 
 from ullage._engine import core
-from ullage._start import pattern, table
-from ullage.compaction.cut import (
-    FRAME_TOKENS,
-    LEAST_SUMMARY_TOKENS,
-    State,
-    room_after,
-)
+from ullage._start import pattern
+from ullage.compaction.cut import FRAME_TOKENS, LEAST_SUMMARY_TOKENS, State, room_after, usage_of
+from ullage.compaction.job import wording
 from ullage.counting.calibration import Weights
 from ullage.counting.media_stripping import strip_media
 from ullage.effects import Cancelled, Emit, Flow, LetOthersRun, Summarize, Wait
@@ -56,11 +52,6 @@ _OWN_SECTION = pattern(
 )
 
 
-@cache
-def _prompt_texts() -> Mapping[str, Any]:
-    return table(__file__, "summary_prompt.toml")
-
-
 def summary_prompt(
     *,
     scope: str = "full",
@@ -78,25 +69,25 @@ def summary_prompt(
         language: Script of the user's words if it is not Latin, such as `Han`; empty: not mentioned.
         template: Used instead of the built-in prompt; these arguments and `{{sections}}` are filled in.
     """
-    texts = _prompt_texts()
-    if scope not in texts["scopes"]:
-        raise InvalidPolicy("scope", scope, f"must be one of {', '.join(texts['scopes'])}")
-    numbered = enumerate(zip(HEADINGS, texts["sections"], strict=True), 1)
+    words = wording()
+    if scope not in words["scopes"]:
+        raise InvalidPolicy("scope", scope, f"must be one of {', '.join(words['scopes'])}")
+    numbered = enumerate(zip(HEADINGS, words["sections"], strict=True), 1)
     values = {
         "sections": "\n".join(
             f"{number}. {heading}: {what}." for number, (heading, what) in numbered
         ),
-        "scope": texts["scopes"][scope],
+        "scope": words["scopes"][scope],
         "instructions": instructions.strip(),
         "previous_summary": previous_summary.strip(),
         "language": language,
     }
     if template.strip():
         return filled(template, values)
-    parts = [texts["no_tools"], values["scope"], texts["how"], values["sections"], texts["rules"]]
+    parts = [words["no_tools"], values["scope"], words["how"], values["sections"], words["rules"]]
     stated = [name for name in ("language", "previous_summary", "instructions") if values[name]]
-    parts += [texts[name].format(**values) for name in stated]
-    return "\n\n".join([*parts, texts["no_tools"]])
+    parts += [words[name].format(**values) for name in stated]
+    return "\n\n".join([*parts, words["no_tools"]])
 
 
 def compact_instructions(items: Sequence[Item]) -> str:
@@ -148,43 +139,29 @@ def filled(template: str, values: Mapping[str, str]) -> str:
 MARKER = "[Earlier turns were cut here so that the summary request fits.]"
 
 
-class HeadTruncation:
-    """The messages of a summary call, oldest first, shorter at each `shrink`.
+def without_head(messages: Sequence[Item], dropped: int) -> list[Item]:
+    """What is left, the marker in front if it starts with the assistant; never counted as a round, since it is made for each call."""
+    left = list(messages[dropped:])
+    if dropped and left and role_of(left[0]) != "user":
+        return [{"role": "user", "content": MARKER}, *left]
+    return left
 
-    `weights`: for the estimate, `None`: rough. `share_percent`: share of the rounds to drop where the gap is unknown; at least one is.
+
+def more_dropped(
+    messages: Sequence[Item],
+    dropped: int,
+    gap_tokens: int | None,
+    *,
+    weights: Weights | None = None,
+    share_percent: int = 20,
+) -> int:
+    """How many messages, whole oldest rounds, have to go for a call without the first `dropped` that was too long by so much.
+
+    `gap_tokens`: `None`: unknown, then a share of the rounds goes, and at least one. No more than `dropped` where only one round is left.
     """
-
-    def __init__(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        weights: Weights | None = None,
-        share_percent: int = 20,
-    ) -> None:
-        self._messages, self._weights, self._share = list(messages), weights, share_percent
-        self.dropped = 0  # messages dropped so far
-        self.overflows = 0  # calls that were too long so far, in all of the summarizer's call modes
-
-    @property
-    def messages(self) -> list[Mapping[str, Any]]:
-        """What to send now: what is left, the marker in front if it starts with the assistant.
-
-        The marker is made again each time, so it is never counted as a round of the conversation.
-        """
-        left = self._messages[self.dropped :]
-        if self.dropped and left and role_of(left[0]) != "user":
-            return [{"role": "user", "content": MARKER}, *left]
-        return left
-
-    def shrink(self, gap_tokens: int | None) -> bool:
-        """Drop whole oldest rounds for a call that was too long by so much (`None`: unknown); False if only one round is left."""
-        ledger = core.Ledger(self._weights, self._messages)
-        first = int(ledger.truncate_head(gap_tokens, start=self.dropped, share_percent=self._share))
-        first = min(first, len(self._messages) - 1)
-        if first <= self.dropped:
-            return False
-        self.dropped = first
-        return True
+    ledger = core.Ledger(weights, messages)
+    first = int(ledger.truncate_head(gap_tokens, start=dropped, share_percent=share_percent))
+    return max(dropped, min(first, len(messages) - 1))
 
 
 # Splits a history that is too long for its summarizer into parts that fit, one after the other.
@@ -349,7 +326,7 @@ def write_summary(state: State, instructions: str) -> Flow[Accepted]:
                 raise
             state.tally.failure = str(exc)
             retried = CompactionRetried(
-                reason="fallback", attempt=1, summarizer=_name(job.fallback)
+                reason="fallback", attempt=1, summarizer=name_of(job.fallback)
             )
             yield Emit(retried)
     return (yield from _by(job.fallback, state, instructions))
@@ -436,7 +413,8 @@ def _messages(state: State) -> Flow[list[Any]]:
     return view.messages[len(before) : len(before) + len(part)]
 
 
-def _name(summarizer: Any) -> str:
+def name_of(summarizer: Any) -> str:
+    """The name that events and reports have for a summarizer."""
     return str(getattr(summarizer, "name", type(summarizer).__name__))
 
 
@@ -460,11 +438,10 @@ class _Call:
         self._messages, self._previous, self._alone = messages, previous, alone
         self._policy = state.job.policy.summary
         self._local = getattr(summarizer, "local", False) is True
-        self.name = _name(summarizer)
+        self.name = name_of(summarizer)
         # All modes work on the same history: what one had to drop, the next cannot send either.
-        share = self._policy.drop_percent
-        self._head = HeadTruncation(messages, weights=state.job.weights, share_percent=share)
-        self._mode, self._last_mode = "plain", True
+        self._dropped = self._overflows = 0
+        self._own_mode, self._last_mode = "plain", True
         self._attempt = self._errors = 0
 
     def run(self) -> Flow[Accepted]:
@@ -476,7 +453,7 @@ class _Call:
         none = f"{self.name}: has no call mode for this conversation"
         failure, modes = CompactionError("no_summary", none), self._modes()
         for number, mode in enumerate(modes, 1):
-            self._mode, self._last_mode = mode, number == len(modes)
+            self._own_mode, self._last_mode = mode, number == len(modes)
             self._attempt = self._errors = 0
             try:
                 return (yield from self._in_mode())
@@ -556,7 +533,8 @@ class _Call:
         while True:
             self._attempt += 1
             tally = self._state.tally
-            tally.asked(self.name, self._head.dropped)
+            tally.summarizer, tally.dropped = self.name, self._dropped
+            tally.attempts += 1
             try:
                 reply = yield Summarize(self._request(), self._summarizer)
             except Cancelled as exc:
@@ -566,7 +544,9 @@ class _Call:
             except Exception as exc:
                 yield from self._failed(exc)
                 continue
-            tally.answered(reply)
+            reported = getattr(reply, "usage", None)
+            if isinstance(reported, Mapping):
+                tally.usage += usage_of(reported)
             yield LetOthersRun()
             text = reply if isinstance(reply, str) else str(getattr(reply, "text", ""))
             error = None if self._local else error_in(text)
@@ -584,7 +564,7 @@ class _Call:
             return Accepted(
                 text,
                 self.name,
-                self._head.dropped,
+                self._dropped,
                 by_code=self._local,
                 least=self._least,
                 limit=self.output_tokens(),
@@ -613,35 +593,30 @@ class _Call:
         )
 
     @property
-    def _shared(self) -> bool:
-        """Whether the next call shares the main loop's prefix; not once messages were dropped."""
-        return self._mode == "shared" and not self._head.dropped
-
-    def _sent(self) -> tuple[Mapping[str, Any], ...]:
-        """The messages of the next call, redacted."""
-        source, cut, redact = self._state.source, self._state.cut, self._state.job.redact
-        messages: Sequence[Mapping[str, Any]] = self._head.messages
-        if self._mode == "native":
-            messages = source.bare(cut.start, cut.stop)
-        elif self._shared:
-            messages = source.bare(0, len(source.context))
-        return tuple(messages if redact is None else (_map_text(m, redact) for m in messages))
+    def _mode(self) -> Mode:
+        """Of the next call: once messages were dropped, it does not share the main loop's prefix."""
+        if self._own_mode == "native":  # the provider compacts by itself
+            return "native"
+        return "shared" if self._own_mode == "shared" and not self._dropped else "plain"
 
     def _request(self) -> SummaryRequest:
-        state, policy, most = self._state, self._policy, self.output_tokens()
+        state, policy, mode, most = self._state, self._policy, self._mode, self.output_tokens()
+        source, redact = state.source, state.job.redact
+        messages: Sequence[Item] = without_head(self._messages, self._dropped)
+        if mode == "native":
+            messages = source.bare(*state.cut)
+        elif mode == "shared":
+            messages = source.bare(0, len(source.context))
         # Whether the newest message stands after the summary: always after a model's, whose list may not have it whole.
         newest = state.newest_input
         apart = bool(newest)
         if newest and self._local:
             in_target = self._least == LEAST_SUMMARY_TOKENS
             apart = cost(newest) * 2 > most if state.target is None else in_target
-        mode: Mode = "plain"
-        if self._mode == "native":  # the provider compacts by itself
-            mode = "native"
-        elif self._shared:
-            mode = "shared"
         return SummaryRequest(
-            messages=self._sent(),
+            messages=tuple(
+                messages if redact is None else (_map_text(m, redact) for m in messages)
+            ),
             prompt=self.prompt(),
             mode=mode,
             system=PLAIN_SYSTEM if mode == "plain" else None,
@@ -659,7 +634,7 @@ class _Call:
     def _failed(self, exc: Exception) -> Flow[None]:
         failure = classify(exc)
         # Too many bytes are usually media, which a plain call leaves out: nothing needs to be dropped.
-        bytes_only = self._shared and failure.kind == "overflow_bytes"
+        bytes_only = self._mode == "shared" and failure.kind == "overflow_bytes"
         if failure.is_overflow and not bytes_only:
             yield from self._overflow(failure.gap_tokens)
             return
@@ -680,19 +655,20 @@ class _Call:
             raise CompactionError("aborted", "the compaction was cancelled") from cancelled
 
     def _overflow(self, gap_tokens: int | None) -> Flow[None]:
-        before = self._head.dropped
-        self._head.overflows += 1
+        before = self._dropped
+        self._overflows += 1
         # What the provider does not see of what it compacts would be lost.
-        tried = self._mode == "native" or self._head.overflows > self._policy.overflow_retries
-        if tried or not self._head.shrink(gap_tokens):
-            raise self._too_long()
-        yield self._retried("overflow", dropped_messages=self._head.dropped - before)
-        if self._mode == "shared" and not self._last_mode:
+        if self._own_mode != "native" and self._overflows <= self._policy.overflow_retries:
+            weights, share = self._state.job.weights, self._policy.drop_percent
+            self._dropped = more_dropped(
+                self._messages, before, gap_tokens, weights=weights, share_percent=share
+            )
+        if self._dropped > before:
+            yield self._retried("overflow", dropped_messages=self._dropped - before)
             # Without its oldest messages nothing of the prefix is shared: the plain call takes over from here.
-            raise self._too_long()
-
-    def _too_long(self) -> CompactionError:
-        return CompactionError(
+            if self._own_mode != "shared" or self._last_mode:
+                return
+        raise CompactionError(
             "prompt_too_long",
             f"{self.name}: the conversation is too long for the summary call",
             hint="use a summarizer with a larger window, or the extractive one",
@@ -705,8 +681,8 @@ class _Call:
             return
         self._errors += 1
         # After a bad response the shared prefix is not tried again: the plain call asks differently.
-        if self._errors > self._policy.retries or self._local or self._shared:
-            code, text = _CODES[problems[0]]
+        if self._errors > self._policy.retries or self._local or self._mode == "shared":
+            code, text = wording()["problems"][problems[0]]
             raise CompactionError(code, f"{self.name}: {text}")
         yield self._retried("rejected")
 
@@ -782,10 +758,6 @@ def _script_counts(text: str) -> Iterator[tuple[str, int]]:
             yield name, count
 
 
-Problem = str
-"""`no_text`, `tool_call`, `protocol_tokens`, `refusal`, `cut`, `overflow`, `repetition`, `wrong_script`, `template_only`,
-`too_few_sections` or `not_smaller`."""
-
 # Of nine. Fewer is no hand-over; up to four that a model left out are filled by code.
 LEAST_SECTIONS = 5
 LEAST_CHARS = 40
@@ -815,17 +787,11 @@ _ERRORS = ("API Error", "Prompt is too long", "prompt is too long")
 
 def check_reply(
     reply: SummaryReply, *, source_chars: int, nine_sections: bool = True, script: str | None = None
-) -> tuple[str, tuple[Problem, ...]]:
-    """Look at a summarizer's answer.
+) -> tuple[str, tuple[str, ...]]:
+    """The summary without its draft, and what is wrong with it, by the names in `texts.toml`; nothing, if it may be installed.
 
-    Args:
-        reply: As it came.
-        source_chars: Length of what it summarises; a summary must be shorter.
-        nine_sections: Expect our sections; false where the host's template asks for something else.
-        script: Of the user's words, as `script_of` names it; empty: Latin. `None`: not checked.
-
-    Returns:
-        The summary without its draft, and what is wrong with it (nothing, if it may be installed).
+    `source_chars`: length of what it summarises, it must be shorter; `nine_sections`: false where the host's template asks for something
+    else; `script`: of the user's words, as `script_of` names it, empty: Latin, `None`: not checked.
     """
     text = strip_draft(reply.text)
     finish = reply.finish_reason.lower()
@@ -837,8 +803,16 @@ def check_reply(
         return text, ("refusal",)
     if len(text) < LEAST_CHARS:
         return text, ("no_text",)
-    problems = [name for name, broken in _substance(text, reply, source_chars) if broken]
-    if script is not None and not problems and _other_script(text, script):
+    prose = _INLINE.sub("", unfenced(text))
+    faults = (
+        ("protocol_tokens", _PROTOCOL.search(prose)),
+        ("refusal", _REFUSAL.match(text) and len(text) < 1500),
+        ("cut", reply.is_cut_off),
+        ("repetition", _repeats(text)),
+        ("not_smaller", len(text) >= source_chars),
+    )
+    problems = [name for name, is_broken in faults if is_broken]
+    if script is not None and not problems and _other_script(text, prose, script):
         problems = ["wrong_script"]
     if nine_sections and not problems:
         sections = parse_sections(text)
@@ -859,35 +833,18 @@ def error_in(text: str) -> str | None:
     return answer if classify(answer).is_overflow else None
 
 
-def _substance(
-    text: str, reply: SummaryReply, source_chars: int
-) -> tuple[tuple[Problem, bool], ...]:
-    prose = _unquoted(text)
-    return (
-        ("protocol_tokens", bool(_PROTOCOL.search(prose))),
-        ("refusal", bool(_REFUSAL.match(text)) and len(text) < 1500),
-        ("cut", reply.is_cut_off),
-        ("repetition", _repeats(text)),
-        ("not_smaller", len(text) >= source_chars),
-    )
-
-
-def _other_script(text: str, script: str) -> bool:
-    """Whether a summary is in another script than the user's. Languages that share a script are not distinguished.
+def _other_script(text: str, prose: str, script: str) -> bool:
+    """Whether a summary (`prose`: less what it quotes as code) is in another script than the user's. Languages that share a script are not distinguished.
 
     A user of another script has their own words in the summary; a user of Latin letters may quote a
     little of any.
     """
     if not script:
-        return bool(script_of_text(_unquoted(text)))
+        return bool(script_of_text(prose))
     # Any letters of it suffice; Han count for Japanese and Hangul too.
     also = {"Japanese": {"Han"}, "Hangul": {"Han"}, "Han": {"Japanese"}}
     scripts = {script, *also.get(script, set())}
     return scripts.isdisjoint(name for name, _ in _script_counts(text))
-
-
-def _unquoted(text: str) -> str:
-    return _INLINE.sub("", unfenced(text))
 
 
 def _blank(body: str) -> bool:
@@ -983,21 +940,3 @@ def _invented(summary: str, facts: Facts) -> list[str]:
 
 def _stems(text: str, without: Collection[str] = ()) -> set[str]:
     return {word[:STEM_CHARS] for word in _WORD.findall(text.lower()) if word not in without}
-
-
-_CODES = {
-    "no_text": ("no_summary", "the summarizer answered without text"),
-    "tool_call": ("no_summary", "the summarizer called a tool instead of answering"),
-    "refusal": ("no_summary", "the summarizer refused"),
-    "protocol_tokens": ("incomplete_summary", "the answer holds protocol tokens"),
-    "cut": ("incomplete_summary", "the answer was cut off at its length limit"),
-    "repetition": ("incomplete_summary", "the answer repeats itself"),
-    "wrong_script": (
-        "incomplete_summary",
-        "the summary is in another script than the user's words",
-    ),
-    "not_smaller": ("incomplete_summary", "the summary is not smaller than what it summarises"),
-    "template_only": ("incomplete_summary", "the summary is an empty skeleton"),
-    "too_few_sections": ("incomplete_summary", "the summary lacks most of its sections"),
-    "overflow": ("prompt_too_long", "the summary call exceeded the summarizer's window"),
-}

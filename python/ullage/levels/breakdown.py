@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import NamedTuple
 
 from ullage._engine import core
 from ullage._start import Frozen
@@ -134,7 +133,11 @@ def inspection_of(
     """
     count, facts, estimated = survey.anchored(), survey.facts(), survey.tokens
     whole = count.total + (0 if count.anchor is not None else overhead_tokens)
-    scale = _Scale(whole, estimated)
+
+    def scaled(tokens: int) -> int:
+        """Parts stay smaller than the whole where the provider counts less than the estimate."""
+        return tokens if whole >= estimated else tokens * whole // estimated
+
     categories = dict(zip(CATEGORIES, facts.categories, strict=True))
     moved = min(host[0], categories["user"])
     categories["user"] -= moved
@@ -147,28 +150,21 @@ def inspection_of(
         anchored=count.anchor is not None,
         categories=_shares(categories, estimated, whole),
         tools=[
-            ToolUsage(name or "(unknown)", calls, errors, scale.of(tokens))
+            ToolUsage(name or "(unknown)", calls, errors, scaled(tokens))
             for name, calls, errors, tokens in facts.tools
         ],
-        files=[FileUsage(path, calls, scale.of(tokens)) for path, calls, _, tokens in facts.files],
+        files=[FileUsage(path, calls, scaled(tokens)) for path, calls, _, tokens in facts.files],
         rounds=facts.rounds,
-        largest_round=scale.of(facts.largest_round),
+        largest_round=scaled(facts.largest_round),
         user_inputs=facts.user_inputs - host[1],
         open_calls=facts.open_calls,
-        freeable=_freeable(survey, facts.media, policy or Policy.buffered(), scale),
+        freeable=[
+            Freeable(level, scaled(tokens), places, how)
+            for level, (tokens, places), how in _freeable(
+                survey, facts.media, policy or Policy.buffered()
+            )
+        ],
     )
-
-
-class _Scale(NamedTuple):
-    """Parts stay smaller than the whole where the provider counts less than the estimate."""
-
-    whole: int
-    estimated: int
-
-    def of(self, tokens: int) -> int:
-        if self.whole >= self.estimated:
-            return tokens
-        return tokens * self.whole // self.estimated
 
 
 def _shares(counts: dict[str, int], estimated: int, whole: int) -> dict[str, int]:
@@ -187,8 +183,9 @@ def _shares(counts: dict[str, int], estimated: int, whole: int) -> dict[str, int
 
 
 def _freeable(
-    survey: core.Survey, media: tuple[int, int], policy: Policy, scale: _Scale
-) -> list[Freeable]:
+    survey: core.Survey, media: tuple[int, int], policy: Policy
+) -> tuple[tuple[str, tuple[int, int], str], ...]:
+    """What each level would free (tokens and places, estimated), and how."""
     budget, snip, micro = policy.tool_budget, policy.snip, policy.micro
     limits = {
         "max_result": budget.max_result_chars,
@@ -212,11 +209,10 @@ def _freeable(
         f"all but the newest messages (at least {policy.keep.min_tokens:,} tokens) become a summary, "
         "whose own size comes off this"
     )
-    rows = (
+    return (
         ("tool-result budget", large, moved),
         ("snip", long, f"results over {snip.max_chars:,} characters lose their middle"),
         ("microcompact", old, f"all except the newest {micro.keep_recent} results"),
         ("media", media, "images and documents are removed for a summary call"),
         ("summary", summary, becomes),
     )
-    return [Freeable(level, scale.of(tokens), places, how) for level, (tokens, places), how in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -138,19 +138,6 @@ class Collapse:
         ]
         snapshot = records.CollapseSnapshot(tuple(spans), self.armed, self.last_run_tokens)
         return records.collapse_snapshot(snapshot)
-
-
-def commit_records(pairs: Iterable[tuple[Staged, str]]) -> list[dict[str, Any]]:
-    """The transcript's lines for spans and the exact texts of their placeholders; those without uuids are left out."""
-    from ullage.transcript import records
-
-    lines = []
-    for span, text in pairs:
-        if span.first_uuid and span.last_uuid:
-            name, ends = span.collapse_id, (span.first_uuid, span.last_uuid)
-            commit = records.CollapseCommit(name, f"collapse-{name}", text, span.summary, *ends)
-            lines.append(records.collapse_commit(commit))
-    return lines
 
 
 STAGE = "collapse"
@@ -327,9 +314,9 @@ def _wanted(context: Context, state: Collapse, tokens: int) -> list[Candidate]:
     if 2 * ready >= tokens or 0 <= now - state.looked_tokens < step:
         return []  # a few larger batches, not one span with each request
     state.looked_tokens = now
-    spans_found = candidates(view, context.policy, room, state)
-    chosen = []
-    for span in sorted(spans_found, key=lambda part: (-part.worth, part.start)):
+    chosen: list[Candidate] = []
+    able = candidates(view, context.policy, room, state)
+    for span in sorted(able, key=lambda part: (-part.worth, part.start)):
         if ready >= tokens:
             break
         ready += span.tokens
@@ -342,31 +329,13 @@ def _wanted(context: Context, state: Collapse, tokens: int) -> list[Candidate]:
 
 def _place(view: View, span: Staged) -> tuple[int, int] | None:
     """[start, stop) of a span in the view, if all of it is there without a gap."""
-    length = span.last - span.first + 1
-    start = _index_of(view, span.first)
-    if start is None:
+    if span.first not in view.sources:
         return None
-    run = view.sources[start : start + length]
+    start = view.sources.index(span.first)
+    run = view.sources[start : start + span.last - span.first + 1]
     places = [source for source in run if isinstance(source, int) and source <= span.last]
     whole = run[: len(places)] == places and places[-1] == span.last
     return (start, start + len(places)) if whole and span.count in (0, len(places)) else None
-
-
-def _index_of(view: View, position: int) -> int | None:
-    """Where a message of the history stands in the view: positions rise, with what levels made between them."""
-    low, high = 0, len(view.sources)
-    while low < high:
-        middle = probe = (low + high) // 2
-        while probe < high and isinstance(view.sources[probe], str):
-            probe += 1
-        source = view.sources[probe] if probe < high else position + 1
-        if isinstance(source, int) and source < position:
-            low = probe + 1
-        elif source == position and probe < high:
-            return probe
-        else:
-            high = middle
-    return None
 
 
 def _tokens_of(view: View, span: Staged) -> int:
@@ -418,7 +387,8 @@ def _committed(
 ) -> StageReport:
     starts = {place[0]: message for _, place, message in chosen}
     inside = {at for _, (start, stop), _ in chosen for at in range(start, stop)}
-    results = names_of([result for result in view.results() if result.message in inside])
+    names = names_of([result for result in view.results() if result.message in inside])
+    del names["tool_use_ids"]
     for span, (start, stop), _ in chosen:
         words = " ".join(text_of(view.originals[start])[: 4 * TITLE_CHARS].split())
         title = words[:TITLE_CHARS] or f"{stop - start} messages"
@@ -432,13 +402,22 @@ def _committed(
         STAGE,
         f"{why}; {len(chosen)} span(s) committed",
         [starts.get(at, at) for at in range(len(view)) if at not in inside or at in starts],
-        tools=results["tools"],
-        paths=results["paths"],
     )
-    records = commit_records((span, message.message["content"]) for span, _, message in chosen)
-    lines = (*records, state.snapshot_record()) if records else ()
-    untold = 2 * (len(chosen) - len(records))
-    return replace(report, records=lines, failures=(unrecorded(untold),) if untold else ())
+    from ullage.transcript import records
+
+    # The exact texts of the placeholders; a span without uuids has no line.
+    lines = []
+    for span, _, message in chosen:
+        if span.first_uuid and span.last_uuid:
+            name, ends = span.collapse_id, (span.first_uuid, span.last_uuid)
+            text = message.message["content"]
+            commit = records.CollapseCommit(name, f"collapse-{name}", text, span.summary, *ends)
+            lines.append(records.collapse_commit(commit))
+    untold = 2 * (len(chosen) - len(lines))
+    if lines:
+        lines.append(state.snapshot_record())
+    failures = (unrecorded(untold),) if untold else ()
+    return replace(report, **names, records=tuple(lines), failures=failures)
 
 
 # ---- expanding -------------------------------------------------------------------------------
@@ -507,9 +486,13 @@ def protected(view: View, policy: Policy) -> set[int]:
     apart.update(at for at, source in enumerate(view.sources) if type(source) is str)
     others = [at for at in range(len(roles) - 1, -1, -1) if at not in apart]
     answers = (at for at in others if roles[at] == _ASSISTANT)
-    remaining = (at for at in others if roles[at] != _ASSISTANT)
-    typed = (at for at in remaining if ledger.message(at).flags & _USER_INPUT)
-    inputs = (at for at in typed if not is_host_only(view.originals[at]))
+    inputs = (
+        at
+        for at in others
+        if roles[at] != _ASSISTANT
+        and ledger.message(at).flags & _USER_INPUT
+        and not is_host_only(view.originals[at])
+    )
     results = (
         at
         for at in reversed(ledger.with_kinds(_RESULT))
@@ -518,8 +501,8 @@ def protected(view: View, policy: Policy) -> set[int]:
     )
     texts = (at for at in ledger.with_kinds(*_TEXTS) if roles[at] != _ASSISTANT)
     apart.update(at for at in texts if standing_in(view.messages[at]))
-    item = newest_item(view.messages, ledger)
-    apart |= set() if item is None else {item.at}
+    if item := newest_item(view.messages, ledger):
+        apart.add(item.at)
     apart.update(islice(inputs, rules.user_inputs), islice(answers, rules.assistant_messages))
     return apart.union(islice(results, rules.tool_results))
 
@@ -541,54 +524,44 @@ def candidates(
         for at, source in enumerate(view.sources)
         if isinstance(source, int) and any(first <= source <= last for first, last in occupied)
     )
-    wanted = max(policy.collapse.min_span_tokens, effective_tokens // SPAN_SHARE)
-    mentions = _Mentions(view)
+    least = policy.collapse.min_span_tokens
+    wanted = max(least, effective_tokens // SPAN_SHARE)
+    mentions, size = _Mentions(view), view.ledger.tokens
     roles = enumerate(view.ledger.roles())
     typed = [at for at, role in roles if role == _USER and _is_input(view, at)]
     return [
         Candidate(
-            start,
-            stop,
-            view.ledger.tokens(start, stop),
-            _worth(view, start, stop, wanted, mentions, typed),
+            start, stop, size(start, stop), _worth(view, start, stop, wanted, mentions, typed)
         )
-        for start, stop in _grouped(view, _atoms(view, limit, closed), policy, wanted)
+        for start, stop in _grouped(view, _atoms(view, limit, closed), least, wanted)
     ]
 
 
 def _atoms(view: View, limit: int, closed: set[int]) -> Iterator[tuple[int, int]]:
     """The smallest parts that can go whole; a user input goes with what answers it."""
-    cuts = [cut for cut in view.ledger.whole_cuts() if cut <= limit]
     roles = view.ledger.roles()
     begun: int | None = None
-    for start, stop in pairwise(cuts):
-        if not closed.isdisjoint(range(start, stop)):
-            begun = None
-            continue
-        first = start if begun is None else begun
-        begun = None
-        if _ASSISTANT not in roles[start:stop]:
-            begun = first
-        else:
-            yield first, stop
+    for start, stop in pairwise(cut for cut in view.ledger.whole_cuts() if cut <= limit):
+        first, begun = start if begun is None else begun, None
+        if closed.isdisjoint(range(start, stop)):
+            if _ASSISTANT in roles[start:stop]:
+                yield first, stop
+            else:
+                begun = first
 
 
 def _grouped(
-    view: View, atoms: Iterator[tuple[int, int]], policy: Policy, wanted: int
+    view: View, atoms: Iterator[tuple[int, int]], least: int, wanted: int
 ) -> Iterator[tuple[int, int]]:
     """Neighbouring parts together, until they are large enough or a turn ends; what stays too small is left."""
-    least, tokens = policy.collapse.min_span_tokens, view.ledger.tokens
-    span: tuple[int, int] | None = None
+    spans: list[tuple[int, int]] = []
     for start, stop in atoms:
-        if span is not None and (
-            start != span[1] or _full(view, span, (start, stop), least, wanted)
-        ):
-            if tokens(*span) >= least:
-                yield span
-            span = None
-        span = (start, stop) if span is None else (span[0], stop)
-    if span is not None and tokens(*span) >= least:
-        yield span
+        newest = spans[-1] if spans else (-1, -1)
+        if start == newest[1] and not _full(view, newest, (start, stop), least, wanted):
+            spans[-1] = (newest[0], stop)
+        else:
+            spans.append((start, stop))
+    return (span for span in spans if view.ledger.tokens(*span) >= least)
 
 
 def _full(

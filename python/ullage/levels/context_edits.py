@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage.counting.calibration import Weights
 from ullage.counting.models import Model
+from ullage.levels.context_management import (
+    CLEAR_THINKING,
+    CLEAR_TOOL_USES,
+    COMPACT,
+    Edit,
+    betas,
+    read_edits,
+)
 from ullage.levels.level import NEVER, NOW, Context, Level, PlainState, Rest
 from ullage.levels.provider_clearing import understands
 from ullage.levels.view import Decision, Result, StageReport, View, fresh_from, names_of
 from ullage.messages import CLEARED
 from ullage.policy import Policy
 from ullage.providers.registry import AnyProvider
-
-if TYPE_CHECKING:
-    from ullage.levels.context_management import ClearToolUses
 
 STAGE = "context_edits"
 _THINKING = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
@@ -39,8 +44,6 @@ class ContextEdits(PlainState):
 
     def applied_edits(self) -> list[dict[str, Any]]:
         """The account in the API's form, of all that is cleared in the request."""
-        from ullage.levels.context_management import CLEAR_THINKING, CLEAR_TOOL_USES
-
         edits: list[dict[str, Any]] = []
         if self.thinking_turns:
             turns = {"type": CLEAR_THINKING, "cleared_thinking_turns": self.thinking_turns}
@@ -61,10 +64,8 @@ def run(context: Context) -> StageReport | None:
     if state.config is None:
         return None
     if understands(context.provider, context.model):
-        from ullage.levels.context_management import ContextManagement
-
         extras.params["context_management"] = state.config
-        for beta in ContextManagement.read(state.config).headers():
+        for beta in betas(read_edits(state.config)):
             extras.add_header("anthropic-beta", beta)
         return None
     report = _edited(context.view, context.overhead_tokens, state)
@@ -78,20 +79,19 @@ def rest(context: Context) -> Rest:
 
 
 def _edited(view: View, overhead_tokens: int, state: ContextEdits) -> StageReport | None:
-    from ullage.levels.context_management import ClearThinking, ClearToolUses, ContextManagement
-
     before, changed = view.ledger.tokens(), list[int | None]()
     cleared: list[Result] = []
-    for edit in ContextManagement.read(state.config).edits:
-        start = view.ledger.tokens()
-        if isinstance(edit, ClearThinking) and edit.keep_turns is not None:
-            if turns := _old_thinking(view, edit.keep_turns):
+    for edit in read_edits(state.config):
+        start, keep = view.ledger.tokens(), edit.keep
+        if edit.kind == CLEAR_THINKING and keep is not None:
+            if turns := _old_thinking(view, keep):
                 changed.append(view.strip((), [at for turn in turns for at in turn]))
                 state.thinking_turns += len(turns)
                 state.thinking_tokens += start - view.ledger.tokens()
-        elif isinstance(edit, ClearToolUses):
+        elif edit.kind == CLEAR_TOOL_USES:
             if chosen := _due(view, edit, overhead_tokens):
-                changed.append(_clear(view, edit, chosen))
+                changed.append(view.decide(Decision(r.id, STAGE, CLEARED) for r in chosen))
+                changed.append(view.strip(r.id for r in chosen if _clears_input(edit, r)))
                 cleared += chosen
                 state.cleared += [result.id for result in chosen]
                 state.cleared_tokens += start - view.ledger.tokens()
@@ -152,10 +152,7 @@ def policy_for(
     Raises:
         InvalidPolicy: The API would refuse the parameter; names the field.
     """
-    from ullage.levels.context_management import Compact, ContextManagement
-
-    edits = ContextManagement.read(config).edits
-    trigger = next((edit.trigger for edit in edits if isinstance(edit, Compact)), 0)
+    trigger = next((edit.trigger for edit in read_edits(config) if edit.kind == COMPACT), 0)
     if not trigger or understands(provider, model):
         return policy
     percent = max(1, min(100, 100 * trigger // model.context_window))
@@ -165,7 +162,7 @@ def policy_for(
 # ---- tool uses -------------------------------------------------------------------------------
 
 
-def _due(view: View, edit: ClearToolUses, overhead_tokens: int) -> list[Result]:
+def _due(view: View, edit: Edit, overhead_tokens: int) -> list[Result]:
     """The results to clear: all that may be, if the trigger is reached and enough would go."""
     results = list(view.results())
     open_results = [result for result in results if not _is_ours(view, result)]
@@ -175,14 +172,19 @@ def _due(view: View, edit: ClearToolUses, overhead_tokens: int) -> list[Result]:
     fresh = fresh_from(view.ledger)  # what the model has not seen yet stays, however few are kept
     able = [
         result
-        for result in results[: max(0, len(results) - edit.keep)]
+        for result in results[: max(0, len(results) - (edit.keep or 0))]
         if result.message < fresh
         and not _is_ours(view, result)
         and result.tool not in edit.exclude_tools
         and result.chars > len(CLEARED)
     ]
-    gain = sum(_gain(view, edit, result) for result in able)
-    return able if able and gain >= max(1, edit.at_least) else []
+    gain = 0
+    for result in able:
+        gain += result.tokens - result.tokens * len(CLEARED) // max(1, result.chars)
+        place = view.ledger.find_call(result.id)
+        if place is not None and _clears_input(edit, result):
+            gain += view.ledger.blocks(place[0])[place[1]].tokens
+    return able if gain >= max(1, edit.at_least) else []
 
 
 def _is_ours(view: View, result: Result) -> bool:
@@ -190,22 +192,8 @@ def _is_ours(view: View, result: Result) -> bool:
     return decision is not None and decision.stage == STAGE
 
 
-def _gain(view: View, edit: ClearToolUses, result: Result) -> int:
-    gain = result.tokens - result.tokens * len(CLEARED) // max(1, result.chars)
-    place = view.ledger.find_call(result.id)
-    if place is not None and _clears_input(edit, result):
-        gain += view.ledger.blocks(place[0])[place[1]].tokens
-    return gain
-
-
-def _clears_input(edit: ClearToolUses, result: Result) -> bool:
+def _clears_input(edit: Edit, result: Result) -> bool:
     return result.tool in edit.inputs if isinstance(edit.inputs, tuple) else edit.inputs
-
-
-def _clear(view: View, edit: ClearToolUses, chosen: Sequence[Result]) -> int | None:
-    first = view.decide(Decision(result.id, STAGE, CLEARED) for result in chosen)
-    inputs = view.strip(result.id for result in chosen if _clears_input(edit, result))
-    return min((at for at in (first, inputs) if at is not None), default=None)
 
 
 # ---- thinking --------------------------------------------------------------------------------

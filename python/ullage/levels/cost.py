@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isqrt
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from ullage._start import Frozen
 from ullage.counting.models import Model
@@ -52,11 +52,6 @@ class Cost(Frozen, kw_only=True):
             f"saves {self.saved_tokens:_} a request, pays {when})"
         )
 
-    @classmethod
-    def load(cls, stored: Mapping[str, Any]) -> Self:
-        """What `dataclasses.asdict` gave."""
-        return cls(**stored)
-
 
 def cost_of(
     report: StageReport,
@@ -69,14 +64,9 @@ def cost_of(
 ) -> Cost | None:
     """What a level's rewrite costs, just after it acted; `None` if it changed nothing that was sent before.
 
-    Args:
-        report: Of the level.
-        view: As the level left it.
-        model: Who is asked.
-        overhead_tokens: System prompt and tool definitions, which stand before all messages.
-        broken_from: First message that another level had changed since the last request: what follows it is written again
-            anyway. `None`: none had.
-        cold: The cache has run out: everything is written again anyway.
+    `view`: as the level left it; `overhead_tokens`: system prompt and tools, which stand before all messages; `broken_from`: first message
+    that another level had changed since the last request (`None`: none had): what follows it is written again anyway; `cold`: all is, since
+    the cache has run out.
     """
     first = report.first_changed
     if first is None or report.freed <= 0:
@@ -298,13 +288,8 @@ def idle_pays(
     What it frees is not written again, and not read by later requests: within `cost.wait_requests` that has to be more than what
     the summary costs. Without prices the usual ratios hold, and an answer costs four times the price of writing.
 
-    Args:
-        tokens: Of the next request as it stands.
-        model: Its prices.
-        policy: What a compaction leaves, and how long a change may take to pay.
-        overhead_tokens: System prompt and tools.
-        asks: The summary is a model's, which reads the conversation.
-        cold: The cache has run out already, so that it is not read from there.
+    `tokens`: of the next request as it stands; `overhead_tokens`: system prompt and tools; `asks`: the summary is a model's, which reads the
+    conversation; `cold`: the cache has run out already, so that it is not read from there.
     """
     summary = policy.summary.max_output_tokens
     freed = tokens - overhead_tokens - policy.keep.min_tokens - summary

@@ -29,11 +29,13 @@ def after(report: StageReport, view: View, model: Model | None) -> StageReport:
 
 
 def run(context: Context) -> None:
-    """With manual thinking, end the open turn where something may have cut off the thinking that it began with."""
-    if context.manual_thinking:
-        first = context.request == 1 or context.view.changed_from is not None
-        if first or context.reports:
-            end_broken_turn(context.view)
+    """With manual thinking, end the open turn, for good, where something has cut off the thinking that it began with."""
+    view = context.view
+    if rest(context) is NEVER and not (context.manual_thinking and context.reports):
+        return
+    # Not while results are still to come (A14).
+    if len(view) and not view.ledger.open_calls() and is_torn(view.ledger):
+        view.rearrange([*range(len(view)), *_closing(view)])
 
 
 def rest(context: Context) -> Rest:
@@ -65,15 +67,6 @@ def unbind(view: View, first_changed: int) -> int:
     if is_open and view.ledger.message(-1).role == Role.USER:
         view.rearrange([*range(len(view)), *_closing(view)])
     return len(lost)
-
-
-def end_broken_turn(view: View) -> None:
-    """With manual thinking: end the open turn, for good, if a level cut off the thinking that it began with (A14).
-
-    Not while results are still to come.
-    """
-    if len(view) and not view.ledger.open_calls() and is_torn(view.ledger):
-        view.rearrange([*range(len(view)), *_closing(view)])
 
 
 def _bare(view: View, at: int) -> Made:

@@ -106,15 +106,12 @@ def _parts(
         if isinstance(view.sources[at], str) or digest.flags & _SUMMARY:
             yield from _in_place(view, at, history)
             continue
-        if digest.flags & _USER_INPUT and (text := _typed(item)).strip():
-            yield _words(text)
+        if digest.flags & _USER_INPUT:
+            typed = [b for b in blocks_of(item) if b.get("type") != "tool_result"]
+            text = own_words(item).text if has_host_text(item) else content_text(typed)
+            if text.strip():
+                yield _words(text)
         yield item
-
-
-def _typed(item: Item) -> str:
-    if has_host_text(item):
-        return own_words(item).text
-    return content_text([b for b in blocks_of(item) if b.get("type") != "tool_result"])
 
 
 def _in_place(view: View, at: int, history: Sequence[Mapping[str, Any]]) -> Iterator[Unit | Item]:
@@ -126,7 +123,12 @@ def _in_place(view: View, at: int, history: Sequence[Mapping[str, Any]]) -> Iter
     if parts and RECORD_HEAD in text:
         yield from (part for part in parts if part in shown or part not in typed)
         return
-    words = [*_words_in(view, at, shown), *map(_spoken, shown)]
+    words = [_spoken(part) for part in shown]
+    if summary := summary_text(view.originals[at]):
+        # The user's words that only a summary has; cut ones are recognised by their beginning.
+        previous, beginnings = parse_summary(summary), {word[:KNOWN_BY] for word in words}
+        only_here = [*read_user_messages(previous.section(6)), *previous.kept_inputs]
+        words = [*(word for word in only_here if word[:KNOWN_BY] not in beginnings), *words]
     text = text.replace(RECORD_HEAD, "").replace(RECORD_TAIL, "")
     # Longer ones first: a short one can be a part of them.
     for word in sorted(words, key=len, reverse=True):
@@ -162,20 +164,9 @@ def _stood_for(view: View, at: int, history: Sequence[Mapping[str, Any]]) -> lis
     return [*_parts(there, range(len(there)), history)]
 
 
-def _words_in(view: View, at: int, typed: Sequence[Unit]) -> list[str]:
-    """The user's words that only a summary has; cut ones are recognised by their beginning."""
-    summary = summary_text(view.originals[at])
-    if not summary:
-        return []
-    previous = parse_summary(summary)
-    messages = [*read_user_messages(previous.section(6)), *previous.kept_inputs]
-    beginnings = {_spoken(part)[:KNOWN_BY] for part in typed}
-    return [word for word in messages if word[:KNOWN_BY] not in beginnings]
-
-
 def tokens_of(text: str, weights: Weights | None) -> int:
     """Estimated tokens of a text; without weights characters / 4, rounded half up (TOK-1)."""
-    return (len(text) + 2) // 4 if weights is None else int(core.estimate_text(text, weights))
+    return int(core.rough_text(text) if weights is None else core.estimate_text(text, weights))
 
 
 def fitted(record: SpanRecord, tokens: int, weights: Weights | None) -> str | None:
@@ -248,20 +239,15 @@ def folded(context: Context, limit_tokens: int, *, whole_words: bool = True) -> 
     if view.ledger.tokens() <= room:
         return None
     aim = room * AIM_PERCENT // 100
-    # A third of it is for the record.
-    for cut in _starts(view, min(aim * 2 // 3, policy.keep.max_tokens), room):
+    wanted = min(aim * 2 // 3, policy.keep.max_tokens)  # a third of it is for the record
+    # Where the newest part can begin: the earliest that is within what is wanted, else the latest that fits at all.
+    cuts = [cut for cut in view.ledger.whole_cuts() if 0 < cut < len(view)]
+    earliest = [cut for cut in cuts if view.ledger.tokens(cut) <= wanted][:1]
+    latest = [cut for cut in cuts[-1:] if view.ledger.tokens(cut) <= room]
+    for cut in dict.fromkeys([*earliest, *latest]):
         if (parts := _folded(view, cut, (aim, room), whole_words, history)) is not None:
             return view.rearranged(STAGE, f"over {limit_tokens:,} tokens", parts)
     return None
-
-
-def _starts(view: View, wanted: int, room: int) -> list[int]:
-    """Where the newest part can begin: the earliest that is within what is wanted, else the latest that fits at all."""
-    cuts = [cut for cut in view.ledger.whole_cuts() if 0 < cut < len(view)]
-    tokens = view.ledger.tokens
-    fitting = [cut for cut in cuts if tokens(cut) <= wanted][:1]
-    latest = [cut for cut in cuts if tokens(cut) <= room][-1:]
-    return list(dict.fromkeys([*fitting, *latest]))
 
 
 def _folded(
@@ -283,8 +269,18 @@ def _folded(
     if not whole_words:
         own = [(at, unit._replace(rank=OF_LEVELS)) for at, unit in record.own]
         record = record._replace(own=own)
-    message = _record(view, record, cut, (rooms[0] - kept_tokens, rooms[1] - kept_tokens))
-    return None if message is None else [*range(head), message, *apart, *range(cut, len(view))]
+    # In the first room that it fits in, smaller than what it stands for.
+    for room in rooms:
+        budget = room - kept_tokens
+        text = fitted(record, budget - _FRAME_TOKENS, view.weights)
+        if text is None:
+            continue
+        message = {"role": "user", "content": f"{RECORD_HEAD}\n\n{text}\n\n{RECORD_TAIL}"}
+        tokens = int(core.Ledger(view.weights, [message]).tokens())
+        if tokens <= budget and tokens < view.ledger.tokens(head, cut):
+            last = max((s for s in view.sources[:cut] if isinstance(s, int)), default=0)
+            return [*range(head), Made(f"{STAGE}:{last}", message), *apart, *range(cut, len(view))]
+    return None
 
 
 def _apart(view: View, head: int, cut: int) -> range:
@@ -296,20 +292,6 @@ def _apart(view: View, head: int, cut: int) -> range:
     start = max((at for at in cuts if at <= newest), default=newest)
     stop = min((at for at in cuts if at > newest), default=cut)
     return range(max(start, head), stop)
-
-
-def _record(view: View, record: SpanRecord, cut: int, budgets: tuple[int, int]) -> Made | None:
-    """The record in the first budget that it fits in, smaller than what it stands for."""
-    for budget in budgets:
-        text = fitted(record, budget - _FRAME_TOKENS, view.weights)
-        if text is None:
-            continue
-        message = {"role": "user", "content": f"{RECORD_HEAD}\n\n{text}\n\n{RECORD_TAIL}"}
-        tokens = int(core.Ledger(view.weights, [message]).tokens())
-        if tokens <= budget and tokens < view.ledger.tokens(opens_with(view), cut):
-            last = max((s for s in view.sources[:cut] if isinstance(s, int)), default=0)
-            return Made(f"{STAGE}:{last}", message)
-    return None
 
 
 LEVEL = Level(STAGE, run, drain=run, rest=Context.within_goal)

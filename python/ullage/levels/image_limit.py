@@ -29,7 +29,7 @@ def run(context: Context) -> StageReport | None:
         return None
     excess = images - limit + limit // BATCH_SHARE
     chosen = []
-    for result in view.results(view.first_image(), fresh_from(view.ledger)):
+    for result in view.results(0, fresh_from(view.ledger)):
         if excess <= 0:
             break
         within = 0 if result.replaced else view.images_in(result)

@@ -35,15 +35,7 @@ from ullage.providers.registry import Provider, provider_of
 if TYPE_CHECKING:
     from ullage.levels.pins import Pin
     from ullage.recall.store import OffloadStore
-    from ullage.summarizers.protocol import (
-        AsyncSummarizer,
-        Summarizer,
-        SummarizerFunction,
-        SummaryReply,
-        SummaryRequest,
-    )
-
-    Writer = Summarizer | AsyncSummarizer | SummarizerFunction
+    from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer
 
 S = TypeVar("S")
 
@@ -379,12 +371,13 @@ def turn_starts(ledger: Any, start: int = 0) -> list[int]:
     """Messages from `start` on that begin a turn and can be cut off before: user inputs that answer no call, with no call open."""
     cuts: list[int] = ledger.whole_cuts()
     ahead = cuts[bisect_left(cuts, start) :]
-    return [at for at in ahead if at < len(ledger) and _is_input(ledger, at)]
-
-
-def _is_input(ledger: Any, at: int) -> bool:
-    answers = any(block.kind == BlockKind.TOOL_RESULT for block in ledger.blocks(at))
-    return bool(ledger.message(at).flags & MessageFlag.USER_INPUT) and not answers
+    return [
+        at
+        for at in ahead
+        if at < len(ledger)
+        and ledger.message(at).flags & _USER_INPUT
+        and not any(block.kind == BlockKind.TOOL_RESULT for block in ledger.blocks(at))
+    ]
 
 
 # A plain number: an enum's own operators are slow, and every message may be asked.

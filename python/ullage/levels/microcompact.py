@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ullage._start import hashlib, orjson, pattern
@@ -30,7 +31,7 @@ from ullage.levels.provider_clearing import comes_first
 from ullage.levels.snip import within
 from ullage.levels.view import Decision, Result, StageReport, View, fresh_from, names_of
 from ullage.messages import CLEARED
-from ullage.policy import MicrocompactPolicy, Policy
+from ullage.policy import Policy
 from ullage.recall.text import RECALL_NAME, call_title
 from ullage.summarizers.budgeted_text import one_line
 
@@ -125,10 +126,17 @@ def run(context: Context) -> Flow[StageReport | None] | None:
         return None
     state.watch(view, view.sent)
     view.cleared_elsewhere.update(state.edits)
-    if not _any_due(context) or not _worth_a_look(context, state):
-        context.extras.cache_edits += state.edits
-        return None
-    return _due(context, state)
+    fill, starts = context.fill_percent(), _starts(context)
+    idle = _idle(context)
+    if any(fill >= start for start in starts) or idle:  # most requests do not pass
+        now, before = view.tokens(context.overhead_tokens), state.looked_tokens
+        step = context.window_tokens * LOOK_PERCENT // 100
+        # Enough has to have come since all results were looked at, so that looking costs a turn nothing on average.
+        if not before <= now < before + step or view.changed_from is not None or idle:
+            state.looked_tokens = now
+            return _due(context, state)
+    context.extras.cache_edits += state.edits
+    return None
 
 
 def rest(context: Context) -> Rest:
@@ -136,14 +144,10 @@ def rest(context: Context) -> Rest:
     view, micro, state = context.view, context.policy.micro, context.state(Micro)
     if micro.by_provider or state.edits or view.cleared_elsewhere:
         return NOW
-    main = context.source == "main"
-    marks = [
-        (micro.by_supersession, micro.supersede_start_percent),
-        (micro.by_line, micro.line_start_percent),
-        (micro.by_cache_edit and main, micro.edit_start_percent),
-    ]
-    mark = min((share_of(context.window_tokens, at) for on, at in marks if on), default=NEVER.fill)
-    pause = Rest(pause_ms=micro.idle_minutes * 60_000) if micro.by_time and main else NEVER
+    starts = [share_of(context.window_tokens, at) for at in _starts(context)]
+    mark = min(starts, default=NEVER.fill)
+    by_time = micro.by_time and context.source == "main"
+    pause = Rest(pause_ms=micro.idle_minutes * 60_000) if by_time else NEVER
     now, before = view.tokens(context.overhead_tokens), state.looked_tokens
     if now < mark:
         return pause.both(Rest(fill=mark))
@@ -166,50 +170,36 @@ def _due(context: Context, state: Micro) -> Flow[StageReport | None]:
         view.cleared_elsewhere -= set(state.edits)
         old = _eligible(context, results, micro.keep_recent * caution, longer=1)
         why = f"no answer for {micro.idle_minutes} minutes"
-        report = _pass(context, why, [(result, CLEARED) for result in old], state)
+        report = _pass(context, why, [(result, CLEARED) for result in old])
         if report is None:
             view.cleared_elsewhere = elsewhere
         else:
             state.edits.clear()
-    if report is None and _edits_due(context):
+    if report is None and _by_edits(context) and context.fill_percent() >= micro.edit_start_percent:
         eligible = _eligible(context, results, micro.keep_recent * caution)
-        report = _named(context, eligible, state)
+        report = _named(context, eligible)
     elif report is None:
         kept_results = max(micro.keep_recent, context.policy.protect.tool_results) * caution
         eligible = _eligible(context, results, kept_results)
-        if _new_epoch(context, eligible, state):
-            report = yield from _older(context, results, eligible, kept_results, state)
+        if _new_epoch(context, eligible):
+            report = yield from _older(context, results, eligible, kept_results)
     context.extras.cache_edits += state.edits
     return report
 
 
-def _any_due(context: Context) -> bool:
-    """Asked before anything is walked: most requests end here."""
-    micro, fill = context.policy.micro, context.fill_percent()
-    return (
-        _idle(context)
-        or (micro.by_supersession and fill >= micro.supersede_start_percent)
-        or (micro.by_line and fill >= micro.line_start_percent)
-        or _edits_due(context)
-    )
-
-
-def _edits_due(context: Context) -> bool:
+def _starts(context: Context) -> list[int]:
+    """The fills, in percent of the window, from which on each of the ways that are on is due."""
     micro = context.policy.micro
-    if not micro.by_cache_edit or context.source != "main":
-        return False
-    return context.fill_percent() >= micro.edit_start_percent
+    ways = [
+        (micro.by_supersession, micro.supersede_start_percent),
+        (micro.by_line, micro.line_start_percent),
+        (_by_edits(context), micro.edit_start_percent),
+    ]
+    return [start for is_on, start in ways if is_on]
 
 
-def _worth_a_look(context: Context, state: Micro) -> bool:
-    """Whether enough has come since all results were looked at, so that looking costs a turn nothing on average."""
-    view, before = context.view, state.looked_tokens
-    now = view.tokens(context.overhead_tokens)
-    step = context.window_tokens * LOOK_PERCENT // 100
-    if before <= now < before + step and view.changed_from is None and not _idle(context):
-        return False
-    state.looked_tokens = now
-    return True
+def _by_edits(context: Context) -> bool:
+    return context.policy.micro.by_cache_edit and context.source == "main"
 
 
 def _idle(context: Context) -> bool:
@@ -220,15 +210,13 @@ def _idle(context: Context) -> bool:
     return 0 < view.answered_ms() <= now_ms - micro.idle_minutes * 60_000
 
 
-def _new_epoch(context: Context, eligible: Sequence[Result], state: Micro) -> bool:
+def _new_epoch(context: Context, eligible: Sequence[Result]) -> bool:
     """Whether a pass may break the cached prefix: it is broken before anyway, or the context has grown enough."""
-    view = context.view
-    now = view.tokens(context.overhead_tokens)
+    view, floor = context.view, context.state(Micro).floor_tokens
     if view.changed_from is not None and eligible and view.changed_from <= eligible[0].message:
         return True
-    if not state.floor_tokens or now < state.floor_tokens:
-        return True
-    return now - state.floor_tokens >= context.window_tokens * EPOCH_PERCENT // 100
+    grown = view.tokens(context.overhead_tokens) - floor
+    return not floor or grown < 0 or grown >= context.window_tokens * EPOCH_PERCENT // 100
 
 
 # ---- which -----------------------------------------------------------------------------------
@@ -307,35 +295,21 @@ def use_of(result: Result) -> str:
     return "written" if family in ("write", "edit") else ""
 
 
-def _share(
-    chosen: Iterable[Result], eligible: Iterable[Result], micro: MicrocompactPolicy
-) -> list[Result]:
-    """The oldest of the chosen, up to a share of all eligible tokens."""
-    room = sum([result.tokens for result in eligible]) * micro.supersede_max_percent // 100
-    shared = []
-    for result in chosen:
-        room -= result.tokens
-        if room < 0:
-            break
-        shared.append(result)
-    return shared
-
-
 # ---- passes ----------------------------------------------------------------------------------
 
 
 def _older(
-    context: Context,
-    results: Sequence[Result],
-    eligible: Sequence[Result],
-    kept_results: int,
-    state: Micro,
+    context: Context, results: Sequence[Result], eligible: Sequence[Result], kept_results: int
 ) -> Flow[StageReport | None]:
     """What a later result replaced, and, where that leaves too much, lines for others: one pass, since each breaks the prefix."""
     view, micro, fill = context.view, context.policy.micro, context.fill_percent()
     why, superseded = list[str](), list[Result]()
     if micro.by_supersession and fill >= micro.supersede_start_percent:
-        superseded = _share(_superseded(view, results, eligible, kept_results), eligible, micro)
+        # The oldest, up to a share of all eligible tokens.
+        superseded = _superseded(view, results, eligible, kept_results)
+        sums = accumulate([old.tokens for old in superseded])
+        room = sum([old.tokens for old in eligible]) * micro.supersede_max_percent // 100
+        superseded = superseded[: sum(tokens <= room for tokens in sums)]
         why += ["replaced by a later result"] if superseded else []
         yield LetOthersRun()
     lined = _to_line(context, fill, eligible, superseded)
@@ -347,7 +321,7 @@ def _older(
     why += [f"{fill} % of the window"] if lined else []
     texts_by_id = {result.id: text for result, text in zip(lined, texts, strict=True)}
     pairs = [(result, texts_by_id.get(result.id, CLEARED)) for result in chosen]
-    return _pass(context, "; ".join(why), pairs, state)
+    return _pass(context, "; ".join(why), pairs)
 
 
 def _to_line(
@@ -389,9 +363,7 @@ def _enough(context: Context, chosen: Sequence[Result], gain: int) -> bool:
     return pays_soon(context, chosen[0].message, gain)
 
 
-def _pass(
-    context: Context, why: str, texts: Sequence[tuple[Result, str]], state: Micro
-) -> StageReport | None:
+def _pass(context: Context, why: str, texts: Sequence[tuple[Result, str]]) -> StageReport | None:
     """One pass: all at once, or nothing where it would free less than the least."""
     view = context.view
     # With what brings it back where a tool for that is offered.
@@ -407,13 +379,14 @@ def _pass(
     if not _enough(context, [result for result, _ in decided], gain):
         return None
     report = view.report(STAGE, why, decided)
-    state.passed((result for result, _ in decided), view.tokens(context.overhead_tokens))
+    tokens = view.tokens(context.overhead_tokens)
+    context.state(Micro).passed([result for result, _ in decided], tokens)
     return replace(report, visible_paths=_visible(view))
 
 
-def _named(context: Context, eligible: Sequence[Result], state: Micro) -> StageReport | None:
+def _named(context: Context, eligible: Sequence[Result]) -> StageReport | None:
     """MIC-2: results that a host may drop from a cached prefix; the messages stay as they are."""
-    view = context.view
+    view, state = context.view, context.state(Micro)
     tokens = sum([result.tokens for result in eligible])
     if not eligible or tokens < context.policy.micro.min_freed_tokens:
         return None

@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ullage.counting.models import Model
 from ullage.facts.calls import matches
 from ullage.facts.words import blocks_of
+from ullage.levels.context_management import (
+    CLEAR_THINKING,
+    CLEAR_TOOL_USES,
+    COMPACT,
+    betas,
+    read_edits,
+)
 from ullage.levels.level import NEVER, NOW, Context, Level, PlainState, Rest
 from ullage.levels.view import StageReport, View, names_of
 from ullage.policy import Policy
 from ullage.providers.registry import AnyProvider, provider_of
-
-if TYPE_CHECKING:
-    from ullage.levels.context_management import ContextManagement, Edit
 
 STAGE = "provider_clearing"
 # Tools that give back what left: clearing their answers would only have them called again.
@@ -44,13 +48,22 @@ def run(context: Context) -> StageReport | None:
     """Ask for what the policy wants, and report what the newest answer showed to be cleared; `None`: nothing new."""
     if rest(context) is NEVER:
         return None
-    state, extras = context.state(ProviderClearing), context.extras
-    params, betas = _parameters(context, state)
-    # What the host itself gave as `context_management` goes before what the policy makes.
-    own = {key: value for key, value in params.items() if key not in extras.params}
-    extras.params.update(own)
-    for beta in betas if own else ():
-        extras.add_header("anthropic-beta", beta)
+    policy, provider, extras = context.policy, context.provider, context.extras
+    state, params, headers = context.state(ProviderClearing), extras.params, tuple[str, ...]()
+    asked: Any = None
+    # OpenAI's Responses API knows compaction only: `context_management` is a list there, and no header is needed.
+    if provider.edits == "compaction" and policy.micro.provider_compact_tokens:
+        tokens = policy.micro.provider_compact_tokens
+        asked = [{"type": "compaction", "compact_threshold": tokens}]
+    elif understands(provider, context.model) and (asked := management(policy, context.tools)):
+        edits = read_edits(asked)
+        state.exclude_tools = [name for edit in edits for name in edit.exclude_tools]
+        headers = betas(edits)
+    # What the host itself gave goes before what the policy makes.
+    if asked and "context_management" not in params:
+        params["context_management"] = asked
+        for beta in headers:
+            extras.add_header("anthropic-beta", beta)
     return _report(context.view, state)
 
 
@@ -67,64 +80,32 @@ def understands(provider: AnyProvider, model: Model | None) -> bool:
     return row.edits == "edits" and (model is None or model.provider == row.vendor)
 
 
-def management(policy: Policy, tools: Iterable[str]) -> ContextManagement | None:
+def management(policy: Policy, tools: Iterable[str]) -> dict[str, Any] | None:
     """What the policy asks of Anthropic's API; `None`: nothing. Of the tools that the host offers, those not to be cleared are excluded."""
-    micro = policy.micro
-    if not micro.by_provider and not micro.provider_compact_tokens:
-        return None
-    from ullage.levels.context_management import (
-        ClearThinking,
-        ClearToolUses,
-        Compact,
-        ContextManagement,
-    )
-
-    edits: list[Edit] = []
+    micro, edits = policy.micro, list[dict[str, Any]]()
     if micro.by_provider:
-        never = (*NEVER_CLEARED, *micro.exclude_tools)
-        excluded = tuple(
-            sorted(
-                name
-                for name in set(tools)
-                if matches(name, never) or not matches(name, micro.tools)
-            )
-        )
         if micro.provider_thinking != "default":
-            turns = None if micro.provider_thinking == "all" else micro.provider_thinking_turns
-            edits.append(ClearThinking(keep_turns=turns))
-        edits.append(
-            ClearToolUses(
-                trigger=micro.provider_trigger_tokens,
-                keep=micro.keep_recent,
-                at_least=micro.provider_clear_tokens,
-                exclude_tools=excluded,
-                inputs=micro.provider_clear_inputs,
-            )
-        )
+            turns = {"type": "thinking_turns", "value": micro.provider_thinking_turns}
+            keep = "all" if micro.provider_thinking == "all" else turns
+            edits.append({"type": CLEAR_THINKING, "keep": keep})
+        never = (*NEVER_CLEARED, *micro.exclude_tools)
+        cleared = {
+            name for name in tools if matches(name, micro.tools) and not matches(name, never)
+        }
+        excluded = sorted({*tools}.difference(cleared))
+        clear = {
+            "type": CLEAR_TOOL_USES,
+            "trigger": {"type": "input_tokens", "value": micro.provider_trigger_tokens},
+            "keep": {"type": "tool_uses", "value": micro.keep_recent},
+            "clear_at_least": {"type": "input_tokens", "value": micro.provider_clear_tokens},
+            **({"exclude_tools": excluded} if excluded else {}),
+            "clear_tool_inputs": micro.provider_clear_inputs,
+        }
+        edits.append(clear)
     if micro.provider_compact_tokens:
-        edits.append(Compact(trigger=micro.provider_compact_tokens))
-    return ContextManagement(tuple(edits)) if edits else None
-
-
-def _parameters(
-    context: Context, state: ProviderClearing
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Parameters and values of `anthropic-beta` for the next request; empty where nothing is asked for.
-
-    OpenAI's Responses API knows compaction only: `context_management` is a list there, and no header is needed.
-    """
-    policy, provider = context.policy, context.provider
-    if provider.edits == "compaction" and policy.micro.provider_compact_tokens:
-        edit = {"type": "compaction", "compact_threshold": policy.micro.provider_compact_tokens}
-        return {"context_management": [edit]}, ()
-    parameters = management(policy, context.tools) if understands(provider, context.model) else None
-    if parameters is None:
-        return {}, ()
-    from ullage.levels.context_management import ClearToolUses
-
-    clearing = (edit for edit in parameters.edits if isinstance(edit, ClearToolUses))
-    state.exclude_tools = [name for edit in clearing for name in edit.exclude_tools]
-    return {"context_management": parameters.to_json()}, parameters.headers()
+        trigger = {"type": "input_tokens", "value": micro.provider_compact_tokens}
+        edits.append({"type": COMPACT, "trigger": trigger})
+    return {"edits": edits} if edits else None
 
 
 def comes_first(context: Context) -> bool:
@@ -152,8 +133,6 @@ def observe(context: Context, response: Mapping[str, Any]) -> None:
     applied = managed.get("applied_edits") if isinstance(managed, Mapping) else None
     if not isinstance(applied, list):
         return
-    from ullage.levels.context_management import CLEAR_TOOL_USES
-
     view, state = context.view, context.state(ProviderClearing)
     state.tokens = sum(_count(edit, "cleared_input_tokens") for edit in applied)
     state.thinking_turns = sum(_count(edit, "cleared_thinking_turns") for edit in applied)

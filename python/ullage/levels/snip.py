@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ullage._start import unicodedata
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
-from ullage.levels.view import Decision, Result, StageReport, View, fresh_from
+from ullage.levels.view import Decision, Result, StageReport, fresh_from
 from ullage.policy import Policy
 
 # Cuts texts at natural places: at line ends, never inside a character.
@@ -92,12 +92,13 @@ def run(context: Context) -> StageReport | None:
     fits = view.tokens(context.overhead_tokens) <= context.window_tokens
     stop = len(view) if snip.on_arrival or not fits else fresh_from(view.ledger)
     start = view.looked.get(STAGE, 0) if pressed else view.sent
-    chosen = [
-        (result, decision)
-        for result in view.results(start, stop)
-        if result.chars > snip.max_chars and not result.replaced
-        if (decision := _snip(view, result, policy)) is not None
-    ]
+    chosen: list[tuple[Result, Decision]] = []
+    for result in view.results(start, stop):
+        if result.chars > snip.max_chars and not result.replaced and not result.has_media:
+            text = view.text(result)
+            short = shortened(text, policy, result.id)
+            if len(short) < len(text):
+                chosen.append((result, Decision(result.id, STAGE, short)))
     waiting = _waiting(context, chosen) if fits else 0
     if pressed:
         view.looked[STAGE] = chosen[0][0].message if waiting else stop
@@ -141,14 +142,6 @@ def shortened(text: str, policy: Policy, handle: str) -> str:
     snip = policy.snip
     first = snip.max_chars * snip.head_percent // 100
     return cut_middle(text, first, snip.max_chars * snip.tail_percent // 100, handle)
-
-
-def _snip(view: View, result: Result, policy: Policy) -> Decision | None:
-    if result.has_media:
-        return None
-    text = view.text(result)
-    short = shortened(text, policy, result.id)
-    return Decision(result.id, STAGE, short) if len(short) < len(text) else None
 
 
 LEVEL = Level(STAGE, run, rest=rest)

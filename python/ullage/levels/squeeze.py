@@ -6,8 +6,6 @@ the history and can be recalled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ullage.levels.level import Context, Level, newest_input
 from ullage.levels.snip import snipped
 from ullage.levels.view import Decision, Result, StageReport, View
@@ -37,13 +35,10 @@ def run(context: Context) -> StageReport | None:
     for cap in CAPS:
         large = [result for result in results if result.tokens > cap]
         if sum(result.tokens - cap for result in large) >= excess:
-            return _shortened(view, room_tokens, large, cap)
+            chosen = [(one, Decision(one.id, STAGE, _text(view, one, cap))) for one in large]
+            why = f"the newest part alone is over {room_tokens:,} tokens"
+            return view.report(STAGE, why, chosen)
     return None
-
-
-def _shortened(view: View, room_tokens: int, large: Sequence[Result], cap: int) -> StageReport:
-    chosen = [(result, Decision(result.id, STAGE, _text(view, result, cap))) for result in large]
-    return view.report(STAGE, f"the newest part alone is over {room_tokens:,} tokens", chosen)
 
 
 def _text(view: View, result: Result, cap: int) -> str:

@@ -7,6 +7,7 @@ stays the same for ever, so that the provider's cache holds.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ullage._engine.digests import Role
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 STAGE = "tool_budget"
 NO_OUTPUT = "(the tool gave no output)"
+_ASSISTANT = int(Role.ASSISTANT)
 
 
 def run(context: Context) -> Flow[StageReport | None] | None:
@@ -80,26 +82,15 @@ def _too_large(view: View, new: list[Result], policy: Policy) -> Iterator[Result
         and not matches(result.tool, limits.unlimited_tools)
     ]
     able.sort(key=lambda result: (-result.chars, result.message))
-    for group in _groups(view, new):
-        size = sum(result.chars for result in group)
-        members = {result.id for result in group}
+    roles: bytes = view.ledger.roles()
+    # Results with no assistant message between them become one message on the wire.
+    for _, group in groupby(new, key=lambda result: roles.count(_ASSISTANT, 0, result.message)):
+        together = list(group)
+        members, size = {one.id for one in together}, sum(one.chars for one in together)
         for result in (one for one in able if one.id in members):
             if result.chars > limits.max_result_chars or size > limits.max_message_chars:
                 size -= max(0, result.chars - limits.preview_bytes)
                 yield result
-
-
-def _groups(view: View, new: list[Result]) -> Iterator[list[Result]]:
-    """Results that become one message on the wire: no assistant message stands between them."""
-    group: list[Result] = []
-    for result in new:
-        between = range(group[-1].message, result.message) if group else ()
-        if any(view.ledger.message(index).role == Role.ASSISTANT for index in between):
-            yield group
-            group = []
-        group.append(result)
-    if group:
-        yield group
 
 
 def _reference(

@@ -169,18 +169,15 @@ def answer(arguments: Any, view: View, state: TurnSnip) -> ToolAnswer:
     asked = [asked] if isinstance(asked, str) else asked
     if not isinstance(asked, Sequence) or not asked:
         return ToolAnswer("Give the ids of the turns to remove.", is_error=True)
-    names = list(dict.fromkeys(_bare(name) for name in asked))
+    # As the model may have copied them: `[id:a1b2c3]`, `id:a1b2c3`, `a1b2c3`.
+    bare = (str(name).strip().strip("[]").removeprefix("id:").strip()[:80] for name in asked)
+    names = list(dict.fromkeys(bare))
     turns = _turns(view, state)
     current = next(reversed(turns), "")
     good = [name for name in names if name in turns and name != current]
     reason = body.get("reason")
     state.asked.update(dict.fromkeys(good, reason if isinstance(reason, str) else ""))
     return ToolAnswer(_words(names, good, current), is_error=not good)
-
-
-def _bare(name: Any) -> str:
-    """An id as the model may have copied it: `[id:a1b2c3]`, `id:a1b2c3`, `a1b2c3`."""
-    return str(name).strip().strip("[]").removeprefix("id:").strip()[:80]
 
 
 def _words(names: Sequence[str], good: Sequence[str], current: str) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ullage._engine import core
 from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role
 from ullage._start import Frozen
 from ullage.counting.calibration import Weights
-from ullage.facts.sections import alone, has_items, holds, newest_item, without
+from ullage.facts.sections import alone, holds, newest_item, without
 from ullage.facts.words import standing_left
 from ullage.messages import Item, as_blocks, as_sent, is_thinking, message_of, role_of, same_items
 
@@ -113,35 +113,8 @@ class StageReport(Frozen, kw_only=True):
         return f"StageReport({self.stage}: {what}, frees≈{self.freed:_} tokens, {self.why})"
 
 
-def decided_records(
-    stage: str, decided: Sequence[Decision], *, earlier: Mapping[str, Decision]
-) -> tuple[dict[str, Any], ...]:
-    """Lines for the transcript, so that the same texts stand there after a resume.
-
-    A first decision about a result is one of `content-replacement`, which no later such line changes; what takes the
-    place of an earlier one, and what was cleared, is a clearing.
-    """
-    from ullage.transcript import records
-
-    first, cleared = dict[str, str](), dict[str, str]()
-    for name, _, text in decided:
-        (cleared if stage == "microcompact" or name in earlier else first)[name] = text
-    lines = [records.content_replacement(first)] if first else []
-    if cleared:
-        lines.append(records.microcompact(list(cleared), texts=cleared))
-    return tuple(lines)
-
-
-class ResultNames(TypedDict):
-    """What a report says of the results that a level replaced."""
-
-    tool_use_ids: tuple[str, ...]
-    tools: tuple[str, ...]
-    paths: tuple[str, ...]
-
-
-def names_of(results: Collection[Result]) -> ResultNames:
-    """Ids of the results, their tools and their files, each once."""
+def names_of(results: Collection[Result]) -> dict[str, Any]:
+    """What a report says of the results that a level replaced: their ids, their tools and their files, each once."""
     return {
         "tool_use_ids": tuple([result.id for result in results]),
         "tools": tuple(dict.fromkeys([result.tool for result in results])),
@@ -168,12 +141,6 @@ def spans(positions: Iterable[int]) -> tuple[Span, ...]:
     return tuple(listed)
 
 
-def _without_thinking(blocks: list[Any]) -> list[Any]:
-    """The same list where there is none, or nothing else."""
-    others = [block for block in blocks if not is_thinking(block)]
-    return others if others and len(others) < len(blocks) else blocks
-
-
 # Tool results of a view with the calls that they answer, each read once.
 
 
@@ -192,16 +159,11 @@ LONGEST_MARKER = 4_000
 _NOTHING: Mapping[str, Any] = {}
 
 
-def is_marker(block: Any) -> bool:
-    """Whether a result's text may be a marker of ours; one that is as long as output is output.
+def is_replaced(chars: int, flags: int) -> bool:
+    """Whether a result of this length, with these flags, may be a marker of ours; one that is as long as output is output.
 
     A tool can print what our markers begin with; there is nothing to gain from so short a text.
     """
-    return is_replaced(block.chars, block.flags)
-
-
-def is_replaced(chars: int, flags: int) -> bool:
-    """The same by a result's length and flags."""
     return bool(flags & _SHORTENED) and chars <= LONGEST_MARKER
 
 
@@ -234,54 +196,6 @@ class Result(NamedTuple):
     path: str  # the file that the call names, or empty
 
 
-class Results:
-    """The results of a view, oldest first; what was read stays until the view changes there."""
-
-    def __init__(self) -> None:
-        self.listed: list[Result] = []
-        self._upto = 0
-
-    def cut(self, index: int) -> None:
-        """Messages from here on are not what they were."""
-        if index < self._upto:
-            self._upto = index
-            del self.listed[self._first(index) :]
-
-    def decided(self, messages: Collection[int], ledger: Any, replaced: Mapping[str, Any]) -> None:
-        """Other texts stand in the results of these messages; where they stand has not changed."""
-        for at in range(self._first(min(messages)), len(self.listed)):
-            result = self.listed[at]
-            if result.message in messages:
-                block = ledger.blocks(result.message)[result.block]
-                self.listed[at] = result._replace(
-                    chars=block.chars,
-                    tokens=block.tokens,
-                    has_media=bool(block.flags & NESTED_MEDIA),
-                    replaced=result.id in replaced or is_replaced(block.chars, block.flags),
-                )
-            elif not result.replaced and result.id in replaced:  # another result under its id
-                self.listed[at] = result._replace(replaced=True)
-
-    def _first(self, message: int) -> int:
-        return bisect_left(self.listed, message, key=attrgetter("message"))
-
-    def read(
-        self, ledger: Any, originals: Sequence[Item], replaced: Mapping[str, Any], start: int = 0
-    ) -> Iterator[Result]:
-        """Results from message `start` on, of a view's ledger and originals; `replaced`: those in whose place something stands."""
-        for name, at, block, call, tool, chars, tokens, flags in ledger.results(self._upto):
-            arguments = _NOTHING if call is None else _input_of(originals[call[0]], call[1])
-            error, media = bool(flags & _IS_ERROR), bool(flags & NESTED_MEDIA)
-            stands = name in replaced or is_replaced(chars, flags)
-            path = _path(arguments) if arguments else ""
-            self.listed.append(
-                Result(name, at, block, tool, arguments, chars, tokens, error, media, stands, path)
-            )
-        self._upto = len(ledger)
-        # A copy: a level may change the view while it looks.
-        return iter(self.listed[self._first(start) :])
-
-
 def _path(arguments: Mapping[str, Any]) -> str:
     for key in _PATH_KEYS:
         value = arguments.get(key)
@@ -307,42 +221,43 @@ _ITEM = "item:"
 HOST = "host:"
 
 
-def with_standing(
-    messages: Sequence[Item], sources: Sequence[int | str], parts: Sequence[int | Made]
-) -> Sequence[int | Made]:
-    """A new order of a view's messages, in which no text is lost that a host put there to stand, nor an older version of it kept.
+Parts: TypeAlias = Sequence[int | Made]
 
-    `messages` and `sources` are of the view as it is, `parts` of the view as it shall be: positions, rising, and what a level made. The
-    very same parts where nothing has to be put back. The texts stand before what was made; those of the system's role after the user
+
+def _with_standing(view: View, parts: Parts) -> Parts:
+    """A new order of its messages, in which no text is lost that a host put there to stand, nor an older version of it kept.
+
+    The very same parts where nothing has to be put back. The texts stand before what was made; those of the system's role after the user
     messages that follow, where providers take them (A12).
     """
+    messages = view.messages
     removed = set(range(len(messages))).difference(part for part in parts if isinstance(part, int))
     new_messages = [part.message for part in parts if isinstance(part, Made)]
     left = standing_left(messages, removed, new_messages) if removed else []
     if not left:
         return parts
-    # After a provider's item: what stands before that is not read.
-    followers = (at for at, part in enumerate(parts) if _follows(part, left[0][0]))
+    # After a provider's item, whatever it stands for: what stands before that is not read.
+    first = left[0][0]
+    followers = (
+        at
+        for at, part in enumerate(parts)
+        if (part > first if isinstance(part, int) else not part.key.startswith(_ITEM))
+    )
     place = next(followers, len(parts))
     before = max((part for part in parts[:place] if isinstance(part, int)), default=-1)
     after = min((part for part in parts[place:] if isinstance(part, int)), default=len(messages))
     back: list[int | Made] = []
     system: list[int | Made] = []
     for at, item in left:
-        as_made = Made(f"{HOST}{sources[at]}", dict(item))
+        as_made = Made(f"{HOST}{view.sources[at]}", dict(item))
         if role_of(item) == "system":
             system.append(as_made)
         else:
             back.append(at if item is messages[at] and before < at < after else as_made)
     later = parts[place:]
-    roles = (role_of(messages[p] if isinstance(p, int) else p.message) for p in later)
-    answer = next((at for at, role in enumerate(roles) if role == "assistant"), len(later))
+    roles = [role_of(view.message_of(part)) for part in later]
+    answer = roles.index("assistant") if "assistant" in roles else len(later)
     return [*parts[:place], *back, *later[:answer], *system, *later[answer:]]
-
-
-def _follows(part: int | Made, at: int) -> bool:
-    """Whether a part stands for what followed message `at`, or replaces it."""
-    return not part.key.startswith(_ITEM) if isinstance(part, Made) else part > at
 
 
 def standing_tokens(view: Any, removed: Collection[int]) -> int:
@@ -351,50 +266,41 @@ def standing_tokens(view: Any, removed: Collection[int]) -> int:
     return int(core.Ledger(view.weights, [item for _, item in left]).tokens())
 
 
-def with_item(
-    messages: Sequence[Item],
-    sources: Sequence[int | str],
-    parts: Sequence[int | Made],
-    ledger: core.Ledger,
-) -> Sequence[int | Made]:
-    """A new order of a view's messages, in which the provider's newest item is not lost and stands before all that is made.
+def _with_item(view: View, parts: Parts) -> Parts:
+    """A new order of its messages, in which the provider's newest item is not lost and stands before all that is made.
 
-    The arguments are those of `with_standing`, and the ledger of the view as it is; the very same parts where the item is in its place.
+    The very same parts where the item is in its place.
     """
-    newest = newest_item(messages, ledger)
+    newest = newest_item(view.messages, view.ledger)
     if newest is None:
         return parts
-    new_parts = [part for part in parts if isinstance(part, Made)]
-    if any(holds(part.message, newest.block) for part in new_parts):
+    if any(isinstance(part, Made) and holds(part.message, newest.block) for part in parts):
         return parts
-    place = next((at for at, part in enumerate(parts) if part == newest.at), None)
-    if place is not None and not any(isinstance(part, Made) for part in parts[:place]):
-        return parts
-    # Older items after it would count as newer ones.
-    others = [other for part in parts for other in _without_items(messages, sources, part)]
-    shown = (messages[part] if isinstance(part, int) else part.message for part in others)
-    roles = (message.get("role") for message in shown)
+    if newest.at in parts:
+        before = parts[: parts.index(newest.at)]
+        if not any(isinstance(part, Made) for part in before):
+            return parts
+    others: list[int | Made] = []
+    for part in parts:  # older items after it would count as newer ones
+        message = view.message_of(part)
+        left = without(message)
+        if left is message:
+            others.append(part)
+        elif left is not None:
+            key = f"rest:{view.sources[part]}" if isinstance(part, int) else part.key
+            others.append(Made(key, dict(left)))
+    roles = (role_of(view.message_of(part)) for part in others)
     head = next((at for at, role in enumerate(roles) if role != "system"), len(others))
-    front = Made(f"{_ITEM}{sources[newest.at]}", alone(newest.block))
+    front = Made(f"{_ITEM}{view.sources[newest.at]}", alone(newest.block))
     return [*others[:head], front, *others[head:]]
-
-
-def _without_items(
-    messages: Sequence[Item], sources: Sequence[int | str], part: int | Made
-) -> list[int | Made]:
-    message = messages[part] if isinstance(part, int) else part.message
-    if not has_items(message):
-        return [part]
-    remaining = without(message)
-    key = f"rest:{sources[part]}" if isinstance(part, int) else part.key
-    return [] if remaining is None else [Made(key, dict(remaining))]
 
 
 def item_tokens(view: Any, start: int, stop: int) -> int:
     """Tokens of the message with the newest item, if it is one of [start, stop), which are removed: the item comes back. 0: it is not."""
     newest = newest_item(view.messages, view.ledger)
-    inside = newest is not None and start <= newest.at < stop
-    return int(view.ledger.message(newest.at).tokens) if newest is not None and inside else 0
+    if newest is None or not start <= newest.at < stop:
+        return 0
+    return int(view.ledger.message(newest.at).tokens)
 
 
 def opens_with(view: Any) -> int:
@@ -444,7 +350,9 @@ class View:
         # Lowest index of what was sent and is not as it was; `None`: nothing changed.
         self.changed_from: int | None = None
         self.rewrites = 0  # how often anything was changed that had been sent
-        self.reader = Results()
+        # Tool results, oldest first, of the first so many messages; what was read stays until the view changes there.
+        self._results: list[Result] = []
+        self._results_upto = 0
         # By level: messages before this index it has looked at, and need not again until they change.
         self.looked: dict[str, int] = {}
         self.bases: dict[int | str, int] = {}  # estimate of what a usage figure covered, by source
@@ -553,11 +461,9 @@ class View:
                 self.plain.discard(source)
         self.heard = (0, -1)
         del self.originals[index:], self.shown[index:], self.sources[index:]
-        self._moved(index)
-        self.messages, self._lent = self.messages[:index], False
+        self.messages = self.messages[:index]
         self.ledger.truncate(index)
-        self.reader.cut(index)
-        changed = self._changed(index)
+        changed = self._rebuilt(index)
         self.sent = min(self.sent, index)
         return changed
 
@@ -597,7 +503,8 @@ class View:
     def _refresh(self, touched: set[int], *, decided: bool = False) -> int | None:
         if not touched:
             return None
-        self._own()
+        if self._lent:  # a list that a request holds is not changed
+            self.messages, self._lent = list(self.messages), False
         for index in sorted(touched):
             shown = self._shown(self.originals[index], self.sources[index])
             if len(touched) < MANY:
@@ -607,10 +514,33 @@ class View:
         if len(touched) >= MANY:
             self.ledger.sync(self.shown)
         if decided:
-            self.reader.decided(touched, self.ledger, self.decisions)
+            self._results_decided(touched)
         else:
-            self.reader.cut(min(touched))
+            self._results_changed(min(touched))
         return self._changed(min(touched))
+
+    def _results_changed(self, index: int) -> None:
+        if index < self._results_upto:
+            self._results_upto = index
+            del self._results[self._first_result(index) :]
+
+    def _results_decided(self, messages: Collection[int]) -> None:
+        """Other texts stand in the results of these messages; where they stand has not changed."""
+        for at in range(self._first_result(min(messages)), len(self._results)):
+            result = self._results[at]
+            if result.message in messages:
+                block = self.ledger.blocks(result.message)[result.block]
+                self._results[at] = result._replace(
+                    chars=block.chars,
+                    tokens=block.tokens,
+                    has_media=bool(block.flags & NESTED_MEDIA),
+                    replaced=result.id in self.decisions or is_replaced(block.chars, block.flags),
+                )
+            elif not result.replaced and result.id in self.decisions:  # another under its id
+                self._results[at] = result._replace(replaced=True)
+
+    def _first_result(self, message: int) -> int:
+        return bisect_left(self._results, message, key=attrgetter("message"))
 
     def _changed(self, index: int) -> int | None:
         self.closely = len(self.messages)
@@ -624,61 +554,53 @@ class View:
         self.changed_from = index if self.changed_from is None else min(index, self.changed_from)
         return index
 
-    def rearrange(self, parts: Sequence[int | Made]) -> tuple[int | None, tuple[Span, ...]]:
+    def rearrange(
+        self, parts: Parts, *, standing: bool = True
+    ) -> tuple[int | None, tuple[Span, ...], int]:
         """Rebuild the view from messages that it has (by index, ascending) and from what a level made.
 
         What is kept stays the same objects, with its decisions. The provider's own compaction item is never lost: it comes
-        to the front where its message left, or where something made would stand before it; nor are texts that hosts put there
-        to stand.
+        to the front where its message left, or where something made would stand before it; nor, with `standing`, are texts that hosts
+        put there to stand.
 
         Returns:
-            The first changed message that was sent before (`None`: none), and which parts of the history left.
+            The first changed message that was sent before (`None`: none), which parts of the history left, and how many messages.
         """
-        parts = with_item(self.messages, self.sources, parts, self.ledger)
-        return self._rearrange(with_standing(self.messages, self.sources, parts))
-
-    def _rearrange(self, parts: Sequence[int | Made]) -> tuple[int | None, tuple[Span, ...]]:
+        parts = _with_item(self, parts)
+        if standing:
+            parts = _with_standing(self, parts)
         staying = {part for part in parts if isinstance(part, int)}
         removed = [source for at, source in enumerate(self.sources) if at not in staying]
         same = next((at for at, part in enumerate(parts) if part != at), len(parts))
-        sent = max(
-            (at + 1 for at, part in enumerate(parts) if isinstance(part, int) and part < self.sent),
-            default=0,
-        )
-        self._settle(part.message for part in parts if not isinstance(part, int))
-        originals, shown, messages = list[Item](), list[Item](), list[Item]()
-        sources: list[int | str] = []
-        for part in parts:
-            if isinstance(part, int):
-                originals.append(self.originals[part])
-                shown.append(self.shown[part])
-                messages.append(self.messages[part])
-                sources.append(self.sources[part])
-            else:
-                originals.append(part.message)
-                shown.append(part.message)
-                messages.append(as_sent(part.message) or {})
-                sources.append(part.key)
-        self.ledger.sync(shown)
-        self.originals, self.shown, self.messages = originals, shown, messages
-        self.sources = sources
-        self._lent = False
-        self._moved(same)
-        self.reader.cut(same)
-        first = self._changed(same)
-        self.sent = sent
-        return first, spans(source for source in removed if isinstance(source, int))
-
-    def _settle(self, messages: Iterable[Item]) -> None:
-        """Results in what a level made stand as they are: an older decision about one, such as a longer excerpt, is laid over it no more."""
-        ids = {
-            str(block.get("tool_use_id"))
-            for message in messages
-            for block in as_blocks((message_of(message) or {}).get("content"))
-            if block.get("type") == "tool_result"
-        }
+        was_sent = [isinstance(part, int) and part < self.sent for part in parts]
+        sent = max((at + 1 for at, before in enumerate(was_sent) if before), default=0)
+        new_messages = [part.message for part in parts if isinstance(part, Made)]
+        # Results in what a level made stand as they are: an older decision, such as a longer excerpt, is laid over them no more.
+        blocks = [
+            b for item in new_messages for b in as_blocks((message_of(item) or {}).get("content"))
+        ]
+        ids = {str(b.get("tool_use_id")) for b in blocks if b.get("type") == "tool_result"}
         if not self.decisions.keys().isdisjoint(ids):
             self.decisions = {key: d for key, d in self.decisions.items() if key not in ids}
+        rows = [
+            (self.originals[part], self.shown[part], self.messages[part], self.sources[part])
+            if isinstance(part, int)
+            else (part.message, part.message, as_sent(part.message) or {}, part.key)
+            for part in parts
+        ]
+        self.originals, self.shown = [row[0] for row in rows], [row[1] for row in rows]
+        self.messages, self.sources = [row[2] for row in rows], [row[3] for row in rows]
+        self.ledger.sync(self.shown)
+        first = self._rebuilt(same)
+        self.sent = sent
+        return first, spans(at for at in removed if isinstance(at, int)), len(removed)
+
+    def _rebuilt(self, index: int) -> int | None:
+        """The messages from `index` on are others; returns as `decide`."""
+        self._lent = False
+        self._moved(index)
+        self._results_changed(index)
+        return self._changed(index)
 
     def place(self, placed: Sequence[tuple[int | str, Item]]) -> None:
         """Fill an empty view with what a stored one held; entries without a message are none of it."""
@@ -704,11 +626,8 @@ class View:
         self.shown[index : index + 1] = back.shown
         self.sources[index : index + 1] = back.sources
         self.messages = [*self.messages[:index], *back.messages, *self.messages[index + 1 :]]
-        self._lent = False
         self.ledger.sync(self.shown)
-        self._moved(index)
-        self.reader.cut(index)
-        changed = self._changed(index)
+        changed = self._rebuilt(index)
         if index < self.sent:
             self.sent += len(back) - 1
         return changed
@@ -727,12 +646,6 @@ class View:
     def _moved(self, index: int) -> None:
         self.stable = min(self.stable, index)
         self.edits += 1
-
-    def _own(self) -> None:
-        """A list that a request holds is not changed: from here on the view has its own."""
-        if self._lent:
-            self.messages = list(self.messages)
-            self._lent = False
 
     def snapshot(self) -> tuple[list[Item], int]:
         """The messages as they are now, without copying: the list's first so many items stay as they are."""
@@ -757,10 +670,10 @@ class View:
         blocks: Any = content
         if isinstance(content, list):
             blocks = [self._block(block) for block in content]
+            if not thinking:  # unless there is nothing else
+                blocks = [block for block in blocks if not is_thinking(block)] or blocks
             if same_items(blocks, content):
                 blocks = content
-            if not thinking:
-                blocks = _without_thinking(blocks)
         for text in texts:
             blocks = [*as_blocks(blocks), {"type": "text", "text": text}]
         if blocks is content or message is None:
@@ -779,6 +692,10 @@ class View:
 
     # ---- questions ---------------------------------------------------------------------------
 
+    def message_of(self, part: int | Made) -> Item:
+        """The message of a part of a new order."""
+        return self.messages[part] if isinstance(part, int) else part.message
+
     def uuid_at(self, index: int) -> str:
         """The name that a log knows message `index` by; empty: no log knows it, so no line can name it."""
         own = self.originals[index].get("uuid")
@@ -787,16 +704,14 @@ class View:
         source = self.sources[index]
         return self.uuids.get(source, "") if isinstance(source, int) else ""
 
-    def time_at(self, index: int) -> int:
-        """When message `index` came, in milliseconds since the epoch; 0: unknown."""
-        source = self.sources[index]
-        came = self.times.get(source, 0) if isinstance(source, int) else 0
-        return int(self.ledger.message(index).timestamp) or came
-
     def answered_ms(self) -> int:
         """When the newest message of the assistant came, in milliseconds since the epoch; 0: unknown, or there is none."""
         newest = fresh_from(self.ledger) - 1
-        return self.time_at(newest) if newest >= 0 else 0
+        if newest < 0:
+            return 0
+        source = self.sources[newest]
+        came = self.times.get(source, 0) if isinstance(source, int) else 0
+        return int(self.ledger.message(newest).timestamp) or came
 
     def anchor(self) -> core.Anchor | None:
         """The newest usage figure, if it holds and can be true, or `None`."""
@@ -804,20 +719,18 @@ class View:
 
     def held(self, anchor: core.Anchor | None) -> core.Anchor | None:
         """The ledger's newest figure, if it holds and can be true, or `None`."""
-        if anchor is None:
+        base = None if anchor is None else self.bases.get(self.sources[anchor.last])
+        if anchor is None or base is None:
             return None
-        base = self.bases.get(self.sources[anchor.last])
-        return None if base is None or self._is_untrue(anchor.usage, base) else anchor
-
-    def _is_untrue(self, usage: int, base: int) -> bool:
-        """Whether a figure is below half of the estimate of what the provider read."""
-        if usage * 2 >= base:
-            return False
+        if anchor.usage * 2 >= base:
+            return anchor
+        # A figure below half of the estimate of what the provider read is not true.
         newest = newest_item(self.messages, self.ledger)
         start = 0 if newest is None else newest.at
         places = filter(None, map(self.ledger.find_result, self.cleared_elsewhere))
         cleared = (self.ledger.blocks(at)[block].tokens for at, block in places if at >= start)
-        return bool((usage + int(self.ledger.tokens(0, start)) + sum(cleared)) * 2 < base)
+        covered = anchor.usage + int(self.ledger.tokens(0, start)) + sum(cleared)
+        return None if covered * 2 < base else anchor
 
     def freed_since(self, anchor: core.Anchor) -> int:
         """Estimated tokens that left since the figure that `anchor` gave just now, from what it covers."""
@@ -837,7 +750,18 @@ class View:
 
     def results(self, start: int = 0, stop: int | None = None) -> Iterator[Result]:
         """Tool results of messages [start, stop), oldest first; each is read once. `None`: to the end."""
-        results = self.reader.read(self.ledger, self.originals, self.decisions, start)
+        new = self.ledger.results(self._results_upto)
+        for name, at, block, call, tool, chars, tokens, flags in new:
+            arguments = _NOTHING if call is None else _input_of(self.originals[call[0]], call[1])
+            error, media = bool(flags & _IS_ERROR), bool(flags & NESTED_MEDIA)
+            stands = name in self.decisions or is_replaced(chars, flags)
+            path = _path(arguments) if arguments else ""
+            self._results.append(
+                Result(name, at, block, tool, arguments, chars, tokens, error, media, stands, path)
+            )
+        self._results_upto = len(self.ledger)
+        # A copy: a level may change the view while it looks.
+        results = iter(self._results[self._first_result(start) :])
         return results if stop is None else takewhile(lambda result: result.message < stop, results)
 
     def images(self) -> int:
@@ -849,10 +773,6 @@ class View:
                     self._images[at] = images
         self._counted_upto = count
         return sum(self._images.values())
-
-    def first_image(self) -> int:
-        """The first message with an image, of those that `images` has counted; 0: there is none."""
-        return next(iter(self._images), 0)
 
     def images_in(self, result: Result) -> int:
         """Images of a tool result."""
@@ -877,49 +797,43 @@ class View:
         *,
         failures: tuple[str, ...] = (),
     ) -> StageReport:
-        """Apply decisions and say what they did."""
+        """Apply decisions and say what they did, with lines for the transcript, so that the same texts stand there after a resume."""
+        from ullage.transcript import records
+
         before = self.ledger.tokens()
-        decided = [decision for _, decision in chosen]
-        records = decided_records(stage, decided, earlier=self.decisions)
-        changed = self.decide(decided)
+        # A first decision about a result is a line that no later such line changes; what takes the place of an earlier one is a clearing.
+        first, cleared = dict[str, str](), dict[str, str]()
+        for _, (name, _, text) in chosen:
+            again = stage == "microcompact" or name in self.decisions
+            (cleared if again else first)[name] = text
+        lines = [records.content_replacement(first)] if first else []
+        lines += [records.microcompact(list(cleared), texts=cleared)] if cleared else []
+        changed = self.decide(decision for _, decision in chosen)
         return StageReport(
             stage=stage,
             why=why,
             tokens_before=before,
             tokens_after=self.ledger.tokens(),
             first_changed=changed,
-            records=records,
+            records=tuple(lines),
             failures=failures,
             **names_of([result for result, _ in chosen]),
         )
 
     def rearranged(
-        self,
-        stage: str,
-        why: str,
-        parts: Sequence[int | Made],
-        *,
-        tools: tuple[str, ...] = (),
-        paths: tuple[str, ...] = (),
-        standing: bool = True,
+        self, stage: str, why: str, parts: Parts, *, standing: bool = True
     ) -> StageReport:
         """Rebuild the view (see `rearrange`) and report what that did; without `standing`, the host's texts go with their messages."""
-        parts = with_item(self.messages, self.sources, parts, self.ledger)
-        if standing:
-            parts = with_standing(self.messages, self.sources, parts)
-        before, count = self.ledger.tokens(), len(self)
-        staying = sum(isinstance(part, int) for part in parts)
-        changed, removed = self._rearrange(parts)
+        before = self.ledger.tokens()
+        changed, removed, count = self.rearrange(parts, standing=standing)
         return StageReport(
             stage=stage,
             why=why,
             tokens_before=before,
             tokens_after=self.ledger.tokens(),
             first_changed=changed,
-            removed_messages=count - staying,
+            removed_messages=count,
             removed=removed,
-            tools=tools,
-            paths=paths,
         )
 
 

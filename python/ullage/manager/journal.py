@@ -509,7 +509,7 @@ def _load_report(stored: Mapping[str, Any]) -> StageReport:
         name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
     }
     if "cost" in stored:
-        values["cost"] = Cost.load(stored["cost"])
+        values["cost"] = Cost(**stored["cost"])
     values["removed"] = tuple(Span(*span) for span in stored.get("removed", ()))
     for name in ("tokens_before", "tokens_after"):
         values.setdefault(name, 0)

@@ -28,9 +28,9 @@ from ullage.providers.sdk_objects import as_json, camel_cased
 
 if TYPE_CHECKING:
     from ullage.compaction.prefetch import Ahead
-    from ullage.levels.level import Writer
     from ullage.observe.events import Listener
     from ullage.recall.store import OffloadStore
+    from ullage.summarizers.protocol import Writer
     from ullage.transcript.log import TranscriptLog
 
 

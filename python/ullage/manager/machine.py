@@ -29,7 +29,7 @@ from ullage.levels.context_edits import ContextEdits
 from ullage.levels.cost import working_size
 from ullage.levels.level import NO_GOAL, AutoCompactor, Context, Goal, Level, Rest
 from ullage.levels.pins import Pin
-from ullage.levels.view import ANY, StageReport, View, is_marker
+from ullage.levels.view import ANY, StageReport, View, is_replaced
 from ullage.manager.known import Host, check_answer, check_item, names_of, no_answer, overhead_of
 from ullage.manager.values import (
     Decided,
@@ -390,7 +390,7 @@ def _row(view: View, index: int) -> Row:
         at = own if kind == _TEXT else _OF_KIND.get(kind, _OTHER)
         if kind == _RESULT:
             decided = view.decisions and view.ledger.string(block.id) in view.decisions
-            if decided or is_marker(block):
+            if decided or is_replaced(block.chars, block.flags):
                 at = _SHORTENED
         tokens_by_category[at] = tokens_by_category.get(at, 0) + block.tokens
         left -= block.tokens
