@@ -20,8 +20,11 @@ from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item
 from ullage.providers._common import (
     BARE_CALL,
+    BARE_RESULT,
     BARE_TEXT,
     FOREIGN,
+    NOTHING,
+    OWN_THOUGHT,
     USER_FILLER,
     Internal,
     Losses,
@@ -53,6 +56,7 @@ from ullage.providers._common import (
     shown_in,
     to_url,
     with_places,
+    without_nulls,
 )
 from ullage.providers.registry import ChatRules, Provider
 
@@ -167,12 +171,9 @@ def _without_media(
 
 
 def _put_back(blocks: list[Block], results: list[Block], ids: Mapping[str, str]) -> list[Block]:
-    """Puts labelled blocks back into the results that name them; returns the others.
+    """Puts labelled blocks back into the results before them, which are changed in place; returns the others.
 
-    Args:
-        blocks: What the user message after the results holds.
-        results: The results just before it; changed in place, they are the reader's own.
-        ids: The provider's id, which the labels use, → ours.
+    The labels use the provider's ids; `ids`: the provider's → ours.
     """
     mapped = {our: its for its, our in ids.items()}
     by_call = {}
@@ -551,20 +552,17 @@ def _whole_answers(messages: Iterable[Numbered]) -> Iterator[Numbered]:
     """Answers stored in pieces, in one where a piece calls tools: results must follow the calls at once."""
     waiting: Numbered | None = None
     for index, message in messages:
-        content = message.get("content")
-        goes_on = waiting is not None and message["role"] == "assistant"
-        if waiting is not None and not goes_on:
-            yield waiting
-            waiting = None
-        if waiting is not None:
+        content, answers = message.get("content"), message["role"] == "assistant"
+        if waiting is not None and answers:
             first, held = waiting
             joined = [*blocks_of(held.get("content")), *blocks_of(content)]
             waiting = first, {**message, **held, "content": joined}
-        elif (
-            message["role"] == "assistant"
-            and isinstance(content, list)
-            and any(block.get("type") == "tool_use" for block in blocks_of(content))
-        ):
+            continue
+        if waiting is not None:
+            yield waiting
+            waiting = None
+        blocks = blocks_of(content) if isinstance(content, list) else ()
+        if answers and any(block.get("type") == "tool_use" for block in blocks):
             waiting = index, message
         else:
             yield index, message
@@ -652,21 +650,17 @@ def from_provider(
 # is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
 
 
-_NOTHING: Final[Mapping[str, Any]] = {}
 _ANSWER_KEYS: Final = frozenset(("role", "content", "tool_calls"))
 _RESULT: Final = {"role", "tool_call_id", "content"}
 _CALL: Final = {"id", "type", "function"}
 _FUNCTION: Final = {"name", "arguments"}
-_THOUGHT: Final = {"type", "thinking", FOREIGN}
-_ANSWER: Final = {"type", "tool_use_id", "content"}
 
 
 def read_plain(item: Item, *_: object) -> Item | None:
     """One message in the internal view; `None`: it takes the longer way."""
     if type(item) is not dict:
         return None
-    if None in item.values():  # as `without_nulls`
-        item = {key: item[key] for key in item if item[key] is not None or key == "content"}
+    item = without_nulls(item)
     role, content = item.get("role"), item.get("content")
     if role == "assistant":
         return _answer_in(item, content)
@@ -775,12 +769,12 @@ def _image_out(url: str) -> dict[str, Any]:
 
 
 def _result_out(block: Block) -> dict[str, Any] | None:
-    content, extra = block.get("content"), _NOTHING
+    content, extra = block.get("content"), NOTHING
     if type(content) is not str:
         content = bare_texts(content, "text", "text")
         if not content:
             return None
-    if block.keys() != _ANSWER:
+    if block.keys() != BARE_RESULT:
         own = own_data(block, SHAPE, {"message"}) if len(block) == 4 else None
         if own is None:
             return None
@@ -790,9 +784,9 @@ def _result_out(block: Block) -> dict[str, Any] | None:
 
 def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any] | None:
     text: Any = None
-    extra = _NOTHING
+    extra = NOTHING
     calls: list[dict[str, Any]] = []
-    thought: Mapping[str, Any] = _NOTHING
+    thought: Mapping[str, Any] = NOTHING
     if FOREIGN in message:
         own = own_data(message, SHAPE, {"message"})
         if own is None:
@@ -808,8 +802,8 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
                 return None
             calls.append(call)
         elif kind == "thinking":
-            own = None if thought or block.keys() != _THOUGHT else own_data(block, SHAPE, {"field"})
-            if own is None:
+            own = own_data(block, SHAPE, {"field"})
+            if own is None or thought or block.keys() != OWN_THOUGHT:
                 return None
             thought = {own["field"]: block["thinking"]}
         elif text is not None or kind != "text" or block.keys() != BARE_TEXT:
@@ -825,7 +819,7 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
 
 
 def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
-    own: Any = _NOTHING
+    own: Any = NOTHING
     if block.keys() != BARE_CALL:
         own = own_data(block, SHAPE) if len(block) == 5 else None
         if own is None or not own.keys() <= {"call", "arguments"}:
@@ -836,5 +830,5 @@ def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
     if rules.exact_ids and not (len(one) == rules.max_id_chars and one.isascii() and one.isalnum()):
         return None
     function = {"name": block["name"], "arguments": arguments_out(block, own)}
-    extra = own.get("call", _NOTHING)
+    extra = own.get("call", NOTHING)
     return {**extra, "id": one, "type": "function", "function": function}
