@@ -211,9 +211,11 @@ def _inherited(name: str, raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
     return values
 
 
-_NUMBERS: Final = frozenset(item.name for item in fields(Model) if item.type == "int")
-_FLAGS: Final = frozenset(item.name for item in fields(Model) if item.type == "bool")
-_STRINGS: Final = frozenset({"provider", "family", "encoding", "like"})
+_STATED: Final = {
+    "like": "str",
+    **{item.name: item.type for item in fields(Model) if item.name not in ("name", "known")},
+}
+"""What a row may state, with the type of the value."""
 _NEEDED: Final = ("provider", "context_window", "max_output_tokens", "family", "image", "cache")
 
 
@@ -229,21 +231,21 @@ def _row(name: str, values: Mapping[str, Any]) -> Model:
 
 
 def _value(place: str, key: str, value: Any) -> Any:
-    if key in _NUMBERS:
+    kind = _STATED.get(key)
+    if kind == "int":
         return _number(place, value)
-    if key in _FLAGS and key != "known":
+    if kind == "bool":
         return _expect(place, value, bool, "must be true or false")
-    if key in _STRINGS:
+    if kind == "str":
         return _expect(place, value, str, "must be a string")
-    if key == "thinking":
+    if kind == "tuple[str, ...]":
         return tuple(_expect(place, item, str, "must be strings") for item in _list(place, value))
-    reader = _PARTS.get(key)
-    if reader is None:
+    if kind is None:
         from ullage.policy.whole import nearest
 
         hint = nearest(key, [item.name for item in fields(Model)])
         raise InvalidPolicy(place, value, "is not a field of a model", hint=hint)
-    return reader(place, _expect(place, value, dict, "must be a table"))
+    return _PARTS[key](place, _expect(place, value, dict, "must be a table"))
 
 
 def _expect(place: str, value: Any, kind: type, limit: str) -> Any:

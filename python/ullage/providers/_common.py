@@ -287,6 +287,13 @@ def note_keys(block: Mapping[str, Any], where: str, losses: Losses, *expected: s
                 losses.add(key, where, "the target has no such field")
 
 
+def note_settings(message: Mapping[str, Any], where: str, losses: Losses) -> None:
+    """Notes what only Anthropic's system messages set."""
+    for key in ("output_config", "clear_at"):
+        if key in message:
+            losses.add(key, where, "the target has no such field")
+
+
 def is_anthropic_only(kind: Any) -> bool:
     """Whether no other provider has a word for this block type."""
     server_result = isinstance(kind, str) and kind.endswith("_tool_result")

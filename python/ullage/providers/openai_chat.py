@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from ullage._start import pattern
 from ullage.facts.sections import readable
@@ -50,6 +50,7 @@ from ullage.providers._common import (
     map_short_ids,
     name_out,
     note_keys,
+    note_settings,
     own_data,
     placed,
     reverse,
@@ -63,29 +64,11 @@ from ullage.providers.registry import ChatRules, Provider
 SHAPE: Final = "openai_chat"
 _WORDS: Final = {"role", "content"}
 
-# How servers that speak Chat Completions differ from OpenAI, and what each difference does.
-
-
 DialectName: TypeAlias = Literal["openai", "compatible", "deepseek", "local"]
+"""How servers that speak Chat Completions differ from OpenAI; see `to_provider`."""
 
-
-class _Dialect(NamedTuple):
-    """How a server's idea of chat differs from OpenAI's."""
-
-    system_role: str = "system"
-    flat: bool = False  # texts as strings: many servers know no parts for assistant and tool
-    # Templates of local servers: one system message, at the start; roles in turn.
-    strict: bool = False
-    reasoning: str = ""  # name of the field for thinking; empty: there is none
-
-
-DIALECTS: Mapping[str, _Dialect] = {
-    "openai": _Dialect(),
-    "compatible": _Dialect(flat=True),
-    # DeepSeek refuses tool calls whose reasoning is missing; an empty field counts as present.
-    "deepseek": _Dialect(flat=True, reasoning="reasoning_content"),
-    "local": _Dialect(flat=True, strict=True),
-}
+# The field for thinking; empty: there is none. DeepSeek refuses tool calls whose reasoning is missing; an empty field counts as present.
+_REASONING: Final = {"openai": "", "compatible": "", "deepseek": "reasoning_content", "local": ""}
 
 
 def _flat(message: dict[str, Any]) -> dict[str, Any]:
@@ -349,11 +332,13 @@ class _ChatWriter:
 
     def __init__(
         self,
-        dialect: _Dialect,
         messages: Sequence[Item],
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None,
+        system_role: str,
+        reasoning: str,
     ) -> None:
-        self.dialect = dialect
+        self.system_role = system_role
+        self.reasoning = reasoning
         self.names = map_names(messages, tools)
         self.losses = Losses()
         self.ids = map_short_ids(messages, _MAX_ID_CHARS)
@@ -362,7 +347,7 @@ class _ChatWriter:
         """The leading system message."""
         if not system:
             return []
-        role = self.dialect.system_role
+        role = self.system_role
         if isinstance(system, str):
             return [{"role": role, "content": system}]
         data = foreign(system[0], SHAPE)
@@ -392,10 +377,8 @@ class _ChatWriter:
 
     def inner_system(self, index: int, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         data = foreign(message, SHAPE)
-        head = {**data.get("message", {}), "role": data.get("role", self.dialect.system_role)}
-        for key in ("output_config", "clear_at"):
-            if key in message:
-                self.losses.add(key, f"messages[{index}]", "the target has no such field")
+        head = {**data.get("message", {}), "role": data.get("role", self.system_role)}
+        note_settings(message, f"messages[{index}]", self.losses)
         if isinstance(message.get("content"), str):
             return [{**head, "content": message["content"]}]
         content = self.parts(with_places(message.get("content"), f"messages[{index}]"))
@@ -457,7 +440,7 @@ class _ChatWriter:
         else:
             placed = with_places(content, where)
             parts, calls, thought = self.parts(placed), self.calls(placed), self.thought(placed)
-            if thought and self.dialect.reasoning and not (parts or calls or data):
+            if thought and self.reasoning and not (parts or calls or data):
                 self.losses.add("thinking", where, "a message of nothing else is refused")
                 return []
             if not (parts or calls or data or thought):
@@ -469,8 +452,8 @@ class _ChatWriter:
                 written[thought[0]] = thought[1]
             if calls:
                 written["tool_calls"] = calls
-        if self.dialect.reasoning and "tool_calls" in written:
-            written.setdefault(self.dialect.reasoning, "")
+        if self.reasoning and "tool_calls" in written:
+            written.setdefault(self.reasoning, "")
         return [written]
 
     def calls(self, placed: Sequence[Placed]) -> list[dict[str, Any]]:
@@ -500,7 +483,7 @@ class _ChatWriter:
         for where, block in placed:
             if not _is_thought(block):
                 continue
-            name = foreign(block, SHAPE).get("field") or self.dialect.reasoning
+            name = foreign(block, SHAPE).get("field") or self.reasoning
             if block.get("type") == "thinking" and name:
                 field = field or name
                 texts.append(str(block.get("thinking", "")))
@@ -611,15 +594,13 @@ def to_provider(
     """Translates a conversation to Chat Completions.
 
     `dialect`: `openai`; `compatible`: contents as strings; `deepseek`: with `reasoning_content`; `local`: one leading system
-    message and strict alternation too. `system_role`: `system` or `developer`; `None`: what the dialect uses.
+    message and strict alternation too. `system_role`: `system` or `developer`; `None`: `system`.
     """
-    wanted = DIALECTS[dialect]
-    wanted = wanted._replace(system_role=system_role) if system_role else wanted
-    writer = _ChatWriter(wanted, messages, tools)
+    writer = _ChatWriter(messages, tools, system_role or "system", _REASONING[dialect])
     chat = [*writer.system(system), *writer.turns(messages)]
-    if wanted.strict:
+    if dialect == "local":
         chat = _in_turn(one_system(chat, writer.losses))
-    if wanted.flat:
+    if dialect != "openai":  # many servers know no parts for assistant and tool
         chat = [_flat(message) for message in chat]
     parts: dict[str, Any] = {"messages": chat}
     if tools is not None:

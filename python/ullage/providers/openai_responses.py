@@ -49,6 +49,7 @@ from ullage.providers._common import (
     name_out,
     note_foreign,
     note_keys,
+    note_settings,
     own_data,
     place_result,
     placed,
@@ -321,9 +322,7 @@ class _ResponsesWriter:
     def other(self, message: Mapping[str, Any], index: int) -> Iterator[dict[str, Any]]:
         data = foreign(message, SHAPE)
         role = data.get("role", message["role"])
-        for key in ("output_config", "clear_at"):
-            if key in message:
-                self.losses.add(key, f"messages[{index}]", "the target has no such field")
+        note_settings(message, f"messages[{index}]", self.losses)
         content = message.get("content")
         if isinstance(content, str):
             yield {**data.get("head", {}), "role": role, "content": content}
