@@ -40,7 +40,7 @@ SLACK_TOKENS, SLACK_SHARE = 25, 0.05
 
 
 def ours(step: Step) -> int:
-    ledger = core.Ledger(calibration.weights(step.model), step.items)
+    ledger = core.Ledger(calibration.weights_for(step.model), step.items)
     return ledger.tokens()
 
 
@@ -52,7 +52,7 @@ def quarter(step: Step) -> int:
 def exact(step: Step) -> int:
     """Exact counts of all text in clear, with our own fixed costs: the floor of any estimate."""
     family = ModelTable.builtin().lookup(step.model).family
-    weights = calibration.weights(step.model)
+    weights = calibration.weights_for(step.model)
     clear = sum(core.estimate_text(text, weights) for text in pieces(step))
     return ours(step) - clear + sum(map(counter(family), pieces(step)))
 
@@ -132,7 +132,7 @@ def texts_by_kind(families: Iterable[str]) -> None:
     for family in families:
         count = counter(family)
         row = next(row for row in ModelTable.builtin().rows.values() if row.family == family)
-        weights = calibration.weights(row)
+        weights = calibration.weights_for(row)
         for name, texts in made.items():
             truths = [(text, count(text)) for text in texts]
             rated = [(text, truth) for text, truth in truths if truth >= 15]

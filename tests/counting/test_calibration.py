@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -9,16 +11,15 @@ from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
 from ullage._reference.text import FEATURE_NAMES
 from ullage.counting import calibration
-from ullage.counting.calibration import Correction
+from ullage.counting.calibration import Correction, weights_for
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
 
 
 def test_every_family_of_the_table_has_weights_in_the_engine_s_order() -> None:
     families = {row.family for row in ModelTable.builtin().rows.values()}
-    assert families <= set(calibration.families())
-    for family in calibration.families():
-        found = calibration._family(family)
+    assert families <= set(calibration._families())
+    for found in calibration._families().values():
         assert tuple(found["features"]) == FEATURE_NAMES
         assert tuple(found["blocks"]) == tuple(kind.name.lower() for kind in BlockKind)
         assert tuple(found["messages"]) == tuple(role.name.lower() for role in Role)
@@ -26,8 +27,8 @@ def test_every_family_of_the_table_has_weights_in_the_engine_s_order() -> None:
 
 
 def test_weights_say_where_they_come_from() -> None:
-    for family in calibration.families():
-        origin = calibration.origin(family)
+    for family in calibration._families().values():
+        origin = family["origin"]
         assert {"made", "command", "counted_by", "text_of", "pieces", "figures_of", "steps"} <= set(
             origin
         )
@@ -36,7 +37,7 @@ def test_weights_say_where_they_come_from() -> None:
 
 def test_a_family_nobody_knows_is_refused() -> None:
     with pytest.raises(InvalidPolicy, match="family: must be one of"):
-        calibration.origin("claude-1")
+        weights_for(replace(ModelTable.builtin().lookup("claude-opus-5-5"), family="claude-1"))
 
 
 PROSE = "The harbour master wrote down each ship that came in, and what it had in its holds. " * 20
@@ -57,19 +58,19 @@ HEX = "3f9a1c0d7be2 " * 60
     ],
 )
 def test_estimates_are_near_exact_counts(model: str, text: str, exact: int) -> None:
-    assert abs(core.estimate_text(text, calibration.weights(model)) - exact) < 0.2 * exact
+    assert abs(core.estimate_text(text, weights_for(model)) - exact) < 0.2 * exact
 
 
 def test_the_newer_tokenizer_makes_more_tokens() -> None:
     old, new = (
-        core.estimate_text(PROSE, calibration.weights(name))
+        core.estimate_text(PROSE, weights_for(name))
         for name in ("claude-opus-4-6", "claude-opus-5-5")
     )
     assert old * 1.2 < new < old * 1.7
 
 
 def test_images_cost_by_the_model_s_rule() -> None:
-    old, new = (calibration.weights(name) for name in ("claude-opus-4-6", "claude-opus-5-5"))
+    old, new = (weights_for(name) for name in ("claude-opus-4-6", "claude-opus-5-5"))
     assert core.image_tokens(4000, 3000, old) <= 1568 < core.image_tokens(4000, 3000, new) <= 4784
     assert core.image_tokens(1000, 1000, old) == core.image_tokens(1000, 1000, new) == 36 * 36
 

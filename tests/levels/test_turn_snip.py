@@ -160,7 +160,7 @@ def test_a_turn_is_removed_whole_from_the_next_request_on():
     assert_legal("anthropic", view.messages, model="claude-opus-4-5")
     assert run(view, ON, state) is None
     archive = Archive(items)
-    archive.name(state.ids[0], state.removed[state.ids[0]])
+    archive.spans[state.ids[0]] = state.removed[state.ids[0]]
     assert archive.resolve(state.ids[0]).items == tuple(items[:4])
 
 

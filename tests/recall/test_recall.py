@@ -69,7 +69,7 @@ def test_messages_by_position_by_range_and_by_uuid():
 def test_a_span_has_the_name_that_a_level_gave_it():
     items = history()
     archive = Archive(items)
-    archive.name("abc123", NamedSpan(0, 3, "the slow log"))
+    archive.spans["abc123"] = NamedSpan(0, 3, "the slow log")
     found = archive.resolve("abc123")
     assert found.items == tuple(items[:4])
     assert found.title == "the slow log"
@@ -282,10 +282,10 @@ def test_every_removed_id_is_recallable_and_equal(seed, style):
 def test_named_spans_and_what_stands_between_them_are_listed_once():
     items = [{"role": "user", "content": f"message {at}"} for at in range(9)]
     archive = Archive(items)
-    archive.name("first", NamedSpan(1, 2, "one thing"))
-    archive.name("second", NamedSpan(4, 6, "another"))
-    archive.name("overlaps", NamedSpan(5, 7))
-    archive.name("visible", NamedSpan(7, 8))
+    archive.spans["first"] = NamedSpan(1, 2, "one thing")
+    archive.spans["second"] = NamedSpan(4, 6, "another")
+    archive.spans["overlaps"] = NamedSpan(5, 7)
+    archive.spans["visible"] = NamedSpan(7, 8)
     found = left(archive, [8], items[8:])
     assert [(each.handle, each.first, each.last) for each in found] == [
         ("m0", 0, 0),

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 from ullage._start import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.counting.calibration import (
-        Correction as Correction,
-        Ledger as Ledger,
-        Weights as Weights,
-        weights_for as weights_for,
-    )
+    from ullage.counting.calibration import Weights as Weights, weights_for as weights_for
     from ullage.counting.exact import (
         bytes_of_tokens as bytes_of_tokens,
         count_tokens_exact,
@@ -22,23 +17,8 @@ if TYPE_CHECKING:
         special_tokens as special_tokens,
     )
     from ullage.counting.media_stripping import strip_media
-    from ullage.counting.models import (
-        CacheRule as CacheRule,
-        ImageRule as ImageRule,
-        Model,
-        ModelTable as ModelTable,
-        Prices as Prices,
-        UnknownModelWarning,
-    )
-    from ullage.counting.window import (
-        IgnoredSetting as IgnoredSetting,
-        NoTriggerWarning,
-        WarningState as WarningState,
-        Window as Window,
-        WindowSettings as WindowSettings,
-        warning_state as warning_state,
-        window_for,
-    )
+    from ullage.counting.models import Model, ModelTable as ModelTable, UnknownModelWarning
+    from ullage.counting.window import NoTriggerWarning, window_for
 
 __all__ = [
     "Model",
@@ -53,11 +33,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "calibration": "Correction Ledger Weights weights_for",
+    "calibration": "Weights weights_for",
     "exact": "bytes_of_tokens count_tokens_exact count_tokens_exact_up_to decode_exact encode_exact special_tokens",
     "media_stripping": "strip_media",
-    "models": "CacheRule ImageRule Model ModelTable Prices UnknownModelWarning",
-    "window": "IgnoredSetting NoTriggerWarning WarningState Window WindowSettings warning_state window_for",
+    "models": "Model ModelTable UnknownModelWarning",
+    "window": "NoTriggerWarning window_for",
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

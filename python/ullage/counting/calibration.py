@@ -19,64 +19,60 @@ from ullage.exceptions import InvalidPolicy
 # ---- weights ---------------------------------------------------------------------------------
 
 
-@cache
-def _document() -> Mapping[str, Any]:
-    path = pathlib.Path(__file__).parents[1] / "data" / "weights.json"
-    document: Mapping[str, Any] = orjson.loads(path.read_bytes())
-    return document
+Ledger: TypeAlias = core.Ledger
+"""Digests of a conversation, appended to as it grows: sums, pairs and rounds at any length in microseconds."""
+
+Weights: TypeAlias = core.Weights
+"""What a class of characters costs in tokens, fitted per family of models."""
+
+DEFAULT_MODEL: Final = "claude-opus-4-7"
+"""Used without a model: the family with the most tokens for the same text, so that nothing overflows."""
 
 
-def families() -> tuple[str, ...]:
-    """Names of the families that have weights."""
-    return tuple(_document()["families"])
-
-
-def origin(family: str) -> Mapping[str, Any]:
-    """When, by which command and on what a family's weights were fitted.
-
-    Raises:
-        InvalidPolicy: Unknown family.
-    """
-    source: Mapping[str, Any] = _family(family)["origin"]
-    return dict(source)
-
-
-def weights(model: Model | str, *, table: ModelTable | None = None) -> core.Weights:
-    """The weights that estimate a model's text and images.
+def weights_for(model: str | Model | None = None, *, table: ModelTable | None = None) -> Weights:
+    """The weights of a model's family.
 
     Args:
-        model: A row of a table, or a name to look up.
-        table: Where to look the name up; `None`: the built-in table.
+        model: A row of the table or a name; `None` or empty: the default family. An unknown name: the family that the
+            table guesses for it.
+        table: Where to look a name up; `None`: the built-in table.
+
+    Returns:
+        The same object for the same family.
 
     Raises:
         InvalidPolicy: The row names a family that has no weights.
 
     Example:
-        >>> from ullage._engine import core
-        >>> 10 < core.estimate_text("The quick brown fox jumps over the lazy dog.", weights("claude-opus-5-5")) < 25
+        >>> weights_for("claude-sonnet-4-5") is weights_for("claude-sonnet-4-5-20250929")
         True
     """
-    row = (table or ModelTable.builtin()).lookup(model) if isinstance(model, str) else model
+    row = model or DEFAULT_MODEL
+    if isinstance(row, str):
+        row = (table or ModelTable.builtin()).lookup(row)
     return _weights(row.family, row.image)
 
 
 @cache
-def _weights(family: str, image: ImageRule) -> core.Weights:
-    family_row = _family(family)
+def _weights(name: str, image: ImageRule) -> Weights:
+    families = _families()
+    if name not in families:
+        raise InvalidPolicy("family", name, f"must be one of {', '.join(families)}")
+    family = families[name]
     return core.Weights(
-        [family_row["features"][name] for name in core.FEATURE_NAMES],
-        blocks=[family_row["blocks"][kind.name.lower()] for kind in BlockKind],
-        messages=[family_row["messages"][role.name.lower()] for role in Role],
+        [family["features"][name] for name in core.FEATURE_NAMES],
+        blocks=[family["blocks"][kind.name.lower()] for kind in BlockKind],
+        messages=[family["messages"][role.name.lower()] for role in Role],
         image=image,
-        hidden=[family_row["hidden"]["free_chars"], family_row["hidden"]["per_char"]],
+        hidden=[family["hidden"]["free_chars"], family["hidden"]["per_char"]],
     )
 
 
-def _family(family: str) -> Mapping[str, Any]:
-    families: Mapping[str, Mapping[str, Any]] = _document()["families"]
-    if family not in families:
-        raise InvalidPolicy("family", family, f"must be one of {', '.join(families)}")
-    return families[family]
+@cache
+def _families() -> Mapping[str, Any]:
+    path = pathlib.Path(__file__).parents[1] / "data" / "weights.json"
+    families: Mapping[str, Any] = orjson.loads(path.read_bytes())["families"]
+    return families
 
 
 # ---- correction ------------------------------------------------------------------------------
@@ -200,11 +196,10 @@ class Correction(Frozen):
 
     def dump(self) -> dict[str, Any]:
         """A form for JSON."""
-        version, ratios = self.log_version, list(self.ratios)
         return {
             "model": self.model,
-            "log_version": version,
-            "ratios": ratios,
+            "log_version": self.log_version,
+            "ratios": list(self.ratios),
             "last_id": self.last_id,
         }
 
@@ -227,31 +222,3 @@ class Correction(Frozen):
                 "correction", dict(stored), "must have model, log_version and last_id"
             )
         return cls(model, version, tuple(ratios)[-WINDOW:], last)
-
-
-Ledger: TypeAlias = core.Ledger
-"""Digests of a conversation, appended to as it grows: sums, pairs and rounds at any length in microseconds."""
-
-Weights: TypeAlias = core.Weights
-"""What a class of characters costs in tokens, fitted per family of models."""
-
-DEFAULT_MODEL: Final = "claude-opus-4-7"
-"""Used without a model: the family with the most tokens for the same text, so that nothing overflows."""
-
-
-def weights_for(model: str | Model | None = None, *, table: ModelTable | None = None) -> Weights:
-    """The weights of a model's family.
-
-    Args:
-        model: A row of the table or a name; `None` or empty: the default family. An unknown name: the family that the
-            table guesses for it.
-        table: Where to look a name up; `None`: the built-in table.
-
-    Returns:
-        The same object for the same family.
-
-    Example:
-        >>> weights_for("claude-sonnet-4-5") is weights_for("claude-sonnet-4-5-20250929")
-        True
-    """
-    return weights(model or DEFAULT_MODEL, table=table)

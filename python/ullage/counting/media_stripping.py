@@ -9,15 +9,9 @@ from ullage._engine import core
 from ullage.messages import Item, same_items
 from ullage.providers.native_lists import read_form
 
-_IMAGE: Final = {"type": "text", "text": "[image]"}
-_DOCUMENT: Final = {"type": "text", "text": "[document]"}
 _PLACEHOLDERS: Final = {
-    "image": _IMAGE,
-    "image_url": _IMAGE,
-    "input_image": _IMAGE,
-    "document": _DOCUMENT,
-    "file": _DOCUMENT,
-    "input_file": _DOCUMENT,
+    **dict.fromkeys(("image", "image_url", "input_image"), "[image]"),
+    **dict.fromkeys(("document", "file", "input_file"), "[document]"),
 }
 
 
@@ -67,5 +61,5 @@ def _placeholder(part: Any) -> Any:
     """What stands for an image or a document; anything else as it is."""
     part_type = part.get("type") if isinstance(part, dict) else None
     if isinstance(part_type, str) and part_type in _PLACEHOLDERS:
-        return dict(_PLACEHOLDERS[part_type])
+        return {"type": "text", "text": _PLACEHOLDERS[part_type]}
     return part

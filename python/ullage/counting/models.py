@@ -151,9 +151,10 @@ def _merged(documents: Iterable[Mapping[str, Any]]) -> ModelTable:
     version = ""
     for document in documents:
         for part in filterfalse(_PARTS_OF_A_DOCUMENT.__contains__, document):
-            hint = 'a row is a table [models."NAME"]'
-            if near := close_names(part, _PARTS_OF_A_DOCUMENT, 1):
-                hint += f"; did you mean {near[0]!r}?"
+            from ullage.policy.whole import nearest
+
+            near = nearest(part, _PARTS_OF_A_DOCUMENT)
+            hint = f'a row is a table [models."NAME"]{near and "; "}{near}'
             limit = f"is not a part of a model file: {', '.join(_PARTS_OF_A_DOCUMENT)}"
             raise InvalidPolicy(part, type(document[part]).__name__, limit, hint=hint)
         for name in _table(document, "models"):
@@ -210,9 +211,11 @@ def _inherited(name: str, raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
     return values
 
 
-_NUMBERS: Final = frozenset(item.name for item in fields(Model) if item.type == "int")
-_FLAGS: Final = frozenset(item.name for item in fields(Model) if item.type == "bool")
-_STRINGS: Final = frozenset({"provider", "family", "encoding", "like"})
+_STATED: Final = {
+    "like": "str",
+    **{item.name: item.type for item in fields(Model) if item.name not in ("name", "known")},
+}
+"""What a row may state, with the type of the value."""
 _NEEDED: Final = ("provider", "context_window", "max_output_tokens", "family", "image", "cache")
 
 
@@ -228,20 +231,21 @@ def _row(name: str, values: Mapping[str, Any]) -> Model:
 
 
 def _value(place: str, key: str, value: Any) -> Any:
-    if key in _NUMBERS:
+    kind = _STATED.get(key)
+    if kind == "int":
         return _number(place, value)
-    if key in _FLAGS and key != "known":
+    if kind == "bool":
         return _expect(place, value, bool, "must be true or false")
-    if key in _STRINGS:
+    if kind == "str":
         return _expect(place, value, str, "must be a string")
-    if key == "thinking":
+    if kind == "tuple[str, ...]":
         return tuple(_expect(place, item, str, "must be strings") for item in _list(place, value))
-    reader = _PARTS.get(key)
-    if reader is None:
-        near = close_names(key, [item.name for item in fields(Model)], 1)
-        hint = f"did you mean {near[0]!r}?" if near else ""
+    if kind is None:
+        from ullage.policy.whole import nearest
+
+        hint = nearest(key, [item.name for item in fields(Model)])
         raise InvalidPolicy(place, value, "is not a field of a model", hint=hint)
-    return reader(place, _expect(place, value, dict, "must be a table"))
+    return _PARTS[key](place, _expect(place, value, dict, "must be a table"))
 
 
 def _expect(place: str, value: Any, kind: type, limit: str) -> Any:
@@ -297,13 +301,6 @@ def _dollars(place: str, value: Any) -> decimal.Decimal:
 
 
 _PARTS: Final = {"image": _image, "cache": _cache, "prices": _prices, "long_context": _prices}
-
-
-def close_names(name: str, names: Iterable[str], most: int, *, cutoff: float = 0.6) -> list[str]:
-    """The known names that are most like this one, at most so many; `cutoff`: how like, from 0 to 1."""
-    from difflib import get_close_matches  # rarely needed, and slow to import
-
-    return get_close_matches(name, list(names), most, cutoff)
 
 
 UNKNOWN_CONTEXT_WINDOW: Final = 200_000
@@ -403,9 +400,9 @@ class ModelTable(Frozen):
 
     def near(self, name: str) -> str:
         """A sentence with the known name that this one is nearly; empty if there is none."""
-        names = dict.fromkeys((*self.rows, *self.aliases))
-        close = close_names(_key(name), names, 1, cutoff=0.85)
-        return f"did you mean {close[0]!r}?" if close else ""
+        from ullage.policy.whole import nearest
+
+        return nearest(_key(name), dict.fromkeys((*self.rows, *self.aliases)), cutoff=0.85)
 
     def stated(
         self, name: str, *, context_window: int | None = None, max_output_tokens: int | None = None

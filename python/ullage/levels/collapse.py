@@ -102,7 +102,7 @@ class Collapse:
         return {
             "staged": [asdict(part) for part in self.staged],
             "commits": {name: part._asdict() for name, part in self.commits.items()},
-            "expanded": [span.to_dict() for span in self.expanded],
+            "expanded": [span._asdict() for span in self.expanded],
             "armed": self.armed,
             "last_run_tokens": self.last_run_tokens,
             "looked_tokens": self.looked_tokens,

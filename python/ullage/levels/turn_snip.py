@@ -74,7 +74,7 @@ class TurnSnip:
         return {
             "ids": {str(at): name for at, name in self.ids.items()},
             "asked": dict(self.asked),
-            "removed": {name: span.to_dict() for name, span in self.removed.items()},
+            "removed": {name: span._asdict() for name, span in self.removed.items()},
             "base_tokens": self.base_tokens,
         }
 

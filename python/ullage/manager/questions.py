@@ -164,8 +164,7 @@ def recall_of(machine: Machine, host: Host) -> Recall:
     transcript = None if host.logged else host.options.get("transcript_path") or None
     archive = Archive(machine.history, store=host.offload, transcript=transcript)
     for state in machine.states.values():
-        for handle, span in getattr(state, "removed", {}).items():
-            archive.name(handle, span)
+        archive.spans.update(getattr(state, "removed", {}))
     view = machine.view
     return Recall(archive, listing=lambda: left(archive, view.sources, view.messages))
 

@@ -94,11 +94,11 @@ class Group(Frozen):
 
 
 # Refuses unknown keyword arguments at the call, with the nearest known name.
-def nearest(name: object, names: Iterable[str]) -> str:
-    """A sentence with the known name closest to this one; empty if none is close."""
+def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """A sentence with the known name closest to this one; empty if none is close. `cutoff`: how close, from 0 to 1."""
     from difflib import get_close_matches  # rarely needed, and slow to import
 
-    close = get_close_matches(str(name), list(names), n=1)
+    close = get_close_matches(str(name), list(names), 1, cutoff)
     return f"did you mean {close[0]!r}?" if close else ""
 
 

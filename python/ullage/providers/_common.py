@@ -233,12 +233,12 @@ def foreign(value: Mapping[str, Any], shape: str) -> Mapping[str, Any]:
     """What `shape` attached to a block or message; empty if nothing."""
     carried = value.get(FOREIGN)
     if carried is None or not (type(carried) is dict or isinstance(carried, Mapping)):
-        return _NOTHING
-    data = carried.get(shape, _NOTHING)
-    return data if type(data) is dict or isinstance(data, Mapping) else _NOTHING
+        return NOTHING
+    data = carried.get(shape, NOTHING)
+    return data if type(data) is dict or isinstance(data, Mapping) else NOTHING
 
 
-_NOTHING: Final[Mapping[str, Any]] = {}
+NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def carrying(block: dict[str, Any], shape: str, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,7 +272,7 @@ def note_foreign(value: Mapping[str, Any], shape: str, where: str, losses: Losse
 def attached(value: Mapping[str, Any], shape: str, where: str, losses: Losses) -> Mapping[str, Any]:
     """As `foreign`; what other shapes attached is noted."""
     if FOREIGN not in value:
-        return _NOTHING
+        return NOTHING
     carried = value[FOREIGN]
     if type(carried) is not dict or carried.keys() != {shape}:
         note_foreign(value, shape, where, losses)
@@ -285,6 +285,13 @@ def note_keys(block: Mapping[str, Any], where: str, losses: Losses, *expected: s
         if key not in expected and key not in ("type", FOREIGN):
             if key != "is_error" or block[key]:
                 losses.add(key, where, "the target has no such field")
+
+
+def note_settings(message: Mapping[str, Any], where: str, losses: Losses) -> None:
+    """Notes what only Anthropic's system messages set."""
+    for key in ("output_config", "clear_at"):
+        if key in message:
+            losses.add(key, where, "the target has no such field")
 
 
 def is_anthropic_only(kind: Any) -> bool:
@@ -486,10 +493,27 @@ def map_short_ids(messages: Iterable[Item], max_chars: int) -> dict[str, str]:
     return map_ids(ids, lambda one: 0 < len(one) <= max_chars, length=24, prefix="call_")
 
 
-def id_by_place(position: int, at: int, name: object) -> str:
-    """An id for a call that has none: block `at` of the message that stands at `position`."""
-    seed = f"{position}:{at}:{name}".encode("utf-8", "surrogatepass")
+def id_by(*parts: object) -> str:
+    """An id for a call that has none, by its place or by what it says: the same in every process."""
+    seed = ":".join(map(str, parts)).encode("utf-8", "surrogatepass")
     return f"call_{hashlib.sha256(seed).hexdigest()[:20]}"
+
+
+def take_first(waiting: list[tuple[str, str]], name: object) -> str | None:
+    """The id of the first call of this name, which no longer waits; `None`: none of them is."""
+    call = next((pair for pair in waiting if pair[1] == name), None)
+    if call is None:
+        return None
+    waiting.remove(call)
+    return call[0]
+
+
+def with_parts(message: Any, change: Callable[[Any], Any]) -> Any:
+    """The message, each part of a content that is a list changed."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    return {**message, "content": [change(part) for part in content]}
 
 
 def with_id(block: Any, ids: Mapping[str, str]) -> Any:
@@ -654,7 +678,9 @@ _NEAR = 64
 # Keys of blocks in the internal view, of which a form's quick way knows what they mean, and no others.
 BARE_TEXT: Final = {"type", "text"}
 BARE_CALL: Final = {"type", "id", "name", "input"}
+BARE_RESULT: Final = {"type", "tool_use_id", "content"}
 BARE_MEDIA: Final = {"type", "source"}
+OWN_THOUGHT: Final = {"type", "thinking", FOREIGN}
 _BASE64: Final = {"type", "media_type", "data"}
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
-from operator import is_
 from typing import Any, Final, TypeAlias
 
 from ullage._engine.digests import BlockKind, Role
 from ullage._start import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import readable
-from ullage.messages import THINKING, Block, Item
+from ullage.messages import THINKING, Block, Item, same_items
 from ullage.providers._common import (
     FOREIGN,
     Internal,
@@ -31,6 +30,7 @@ from ullage.providers._common import (
     placed,
     reverse,
     with_id,
+    with_parts,
 )
 from ullage.providers.registry import AnyProvider, provider_of
 
@@ -184,9 +184,7 @@ def from_provider(
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     messages: list[Any] = [message for _, message in bare(body.get("messages") or ())]
     if ids:
-        messages = [
-            {**message, "content": _mapped(message["content"], ids)} for message in messages
-        ]
+        messages = [with_parts(one, lambda block: with_id(block, ids)) for one in messages]
     return Internal(messages, body.get("system"), body.get("tools"))
 
 
@@ -287,8 +285,7 @@ def _blocks(
         one = None if spoken_block is None else _block(spoken_block, place, ids, losses)
         if one is not None:
             written.append(one)
-    same = len(written) == len(content) and all(map(is_, written, content))
-    return content if same else written
+    return content if same_items(written, content) else written
 
 
 def _block(block: Any, where: str, ids: Mapping[str, str], losses: Losses) -> Any:
@@ -324,10 +321,6 @@ def _as_spoken(block: Any, where: str, losses: Losses) -> Any:
     has = bool(texts) and kind not in _THOUGHTS
     losses.add(kind, where, "sent as text" if has else "left out")
     return {"type": "text", "text": texts[0]} if has else None
-
-
-def _mapped(content: Any, ids: Mapping[str, str]) -> Any:
-    return [with_id(block, ids) for block in content] if isinstance(content, list) else content
 
 
 def _tools(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[Mapping[str, Any]]:

@@ -453,21 +453,19 @@ def read_plain(item: Item, *_: object) -> Item | None:
     if type(item) is not dict or item.keys() != _MESSAGE:
         return None
     role, content = item["role"], item["content"]
-    if type(content) is not list or not content:
+    if type(content) is not list or not content or (role != "assistant" and role != "user"):
         return None
-    if role != "assistant" and role != "user":
-        return None
-    read = _said_in if role == "assistant" else _shown_in
-    blocks: list[Block] = []
-    for part in content:
-        block = read(part) if type(part) is dict and len(part) == 1 else None
-        if block is None:
-            return None
-        blocks.append(block)
-    return {"role": role, "content": blocks}
+    blocks = [*map(_plain_in, content)]
+    return None if None in blocks else {"role": role, "content": blocks}
 
 
-def _said_in(part: dict[str, Any]) -> Block | None:
+def _plain_in(part: Any) -> Block | None:
+    if type(part) is not dict or len(part) != 1:
+        return None
+    if "text" in part:
+        text = part["text"]
+        fine = type(text) is str and text and text != USER_FILLER
+        return {"type": "text", "text": text} if fine else None
     if "toolUse" in part:
         call = part["toolUse"]
         if type(call) is not dict or call.keys() != _CALL:
@@ -476,31 +474,19 @@ def _said_in(part: dict[str, Any]) -> Block | None:
         if type(one) is not str or type(name) is not str or type(value) is not dict:
             return None
         return {"type": "tool_use", "id": one, "name": name, "input": value}
-    if "reasoningContent" not in part:
-        text = part.get("text")
-        fine = type(text) is str and text and text != USER_FILLER
-        return {"type": "text", "text": text} if fine else None
-    thought = part["reasoningContent"]
-    if type(thought) is not dict or thought.keys() != {"reasoningText"}:
-        return None
-    reasoning = thought["reasoningText"]
-    if type(reasoning) is not dict or reasoning.keys() != _REASONING:
-        return None
-    text, signature = reasoning["text"], reasoning["signature"]
-    if type(text) is not str or type(signature) is not str:
-        return None
-    return {"type": "thinking", "thinking": text, "signature": signature}
-
-
-def _shown_in(part: dict[str, Any]) -> Block | None:
     if "toolResult" in part:
         return _result_in(part["toolResult"])
-    if "image" in part:
-        image = part["image"]
-        return _media("image", image) if type(image) is dict and is_json(image) else None
-    text = part.get("text")
-    fine = type(text) is str and text and text != USER_FILLER
-    return {"type": "text", "text": text} if fine else None
+    ((kind, held),) = part.items()
+    if type(held) is not dict:
+        return None
+    if kind == "reasoningContent":
+        thought = held.get("reasoningText") if len(held) == 1 else None
+        if type(thought) is not dict or thought.keys() != _REASONING:
+            return None
+        if type(thought["text"]) is not str or type(thought["signature"]) is not str:
+            return None
+        return {"type": "thinking", "thinking": thought["text"], "signature": thought["signature"]}
+    return _media(kind, held) if kind == "image" and is_json(held) else None
 
 
 def _result_in(result: Any) -> Block | None:
@@ -539,15 +525,17 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
             return None
         parts: list[Any] = [{"text": content}]
         if type(content) is not str:
-            parts = [*map(_said_out if role == "assistant" else _shown_out, content)]
+            parts = [*map(_plain_out, content)]
             if None in parts or (len(parts) > MAX_IMAGES and role == "user"):
                 return None
         written.append({"role": role, "content": parts})
     return written
 
 
-def _said_out(block: Block) -> dict[str, Any] | None:
-    kind = block["type"]
+def _plain_out(block: Block) -> dict[str, Any] | None:
+    kind = block.get("type")
+    if kind == "text":
+        return {"text": block["text"]} if block.keys() == BARE_TEXT else None
     if kind == "tool_use":
         if block.keys() != BARE_CALL or type(block["input"]) is not dict:
             return None
@@ -555,23 +543,16 @@ def _said_out(block: Block) -> dict[str, Any] | None:
             return None
         call = {"toolUseId": block["id"], "name": block["name"], "input": block["input"]}
         return {"toolUse": call}
-    if kind == "text":
-        return {"text": block["text"]} if block.keys() == BARE_TEXT else None
-    if block.keys() != _THOUGHT or kind != "thinking":
+    if kind == "tool_result":
+        return _result_out(block)
+    if kind == "image":
+        return _image_out(block)
+    if kind != "thinking" or block.keys() != _THOUGHT:
         return None
     text, signature = block["thinking"], block["signature"]
     if type(signature) is not str or not signature:
         return None
     return {"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}}
-
-
-def _shown_out(block: Block) -> dict[str, Any] | None:
-    kind = block.get("type")
-    if kind == "tool_result":
-        return _result_out(block)
-    if kind == "text":
-        return {"text": block["text"]} if block.keys() == BARE_TEXT else None
-    return _image_out(block) if kind == "image" else None
 
 
 def _result_out(block: Block) -> dict[str, Any] | None:

@@ -510,15 +510,10 @@ def classify(
 
 
 _STATUS_KINDS: dict[int, ErrorKind] = {
-    429: "rate_limit",
-    529: "overloaded",
-    503: "overloaded",
-    502: "overloaded",
-    504: "overloaded",
-    401: "auth",
-    402: "auth",
-    403: "auth",
+    **dict.fromkeys((401, 402, 403), "auth"),
     413: "overflow_bytes",
+    429: "rate_limit",
+    **dict.fromkeys((502, 503, 504, 529), "overloaded"),
 }
 
 

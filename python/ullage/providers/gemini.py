@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,8 +19,9 @@ from ullage.facts.sections import readable
 from ullage.messages import Block, Item
 from ullage.providers._common import (
     BARE_CALL,
-    BARE_TEXT,
     FOREIGN,
+    NOTHING,
+    OWN_THOUGHT,
     USER_FILLER,
     Internal,
     Losses,
@@ -39,7 +39,7 @@ from ullage.providers._common import (
     dumps,
     foreign,
     from_url,
-    id_by_place,
+    id_by,
     in_turns,
     is_json,
     is_text,
@@ -49,6 +49,7 @@ from ullage.providers._common import (
     own_data,
     placed,
     plain_json,
+    take_first,
     with_places,
 )
 from ullage.providers.registry import Provider
@@ -119,8 +120,7 @@ class _GeminiReader:
         if not one:  # an id that is the same whenever the same history is read
             seed = f"{name}:{dumps(value)}"
             count = self._alike[seed] = self._alike.get(seed, 0) + 1
-            digest = hashlib.sha256(f"{count}:{seed}".encode("utf-8", "surrogatepass")).hexdigest()
-            one = f"call_{digest[:20]}"
+            one = id_by(count, seed)
         self._waiting.setdefault(name, {})[one] = None
         self._named.setdefault(one, []).append(name)
         block = {"type": "tool_use", "id": one, "name": name, "input": value or {}}
@@ -501,9 +501,7 @@ def from_provider(
 
 _CONTENT: Final = {"role", "parts"}
 _RESPONSE: Final = {"id", "name", "response"}
-_THOUGHT: Final = {"type", "thinking", FOREIGN}
 _EXACT: Final = ({"output"}, {"error"})
-_NOTHING: Final[Mapping[str, Any]] = {}
 
 _OpenCalls = Callable[[], Sequence[tuple[str, str]]]
 
@@ -513,28 +511,42 @@ def read_plain(item: Item, position: int = 0, open_calls: _OpenCalls = tuple) ->
     if type(item) is not dict or item.keys() != _CONTENT:
         return None
     role, parts = item["role"], item["parts"]
-    if type(parts) is not list or not parts:
+    if type(parts) is not list or not parts or (role != "user" and role != "model"):
         return None
-    if role == "user":
-        return _input_in(parts, open_calls)
     blocks: list[Block] = []
+    waiting: list[tuple[str, str]] | None = None
     for at, part in enumerate(parts):
-        if type(part) is not dict or role != "model":
+        if type(part) is not dict:
             return None
-        block = _call_in(part, position, at) if "functionCall" in part else _said_in(part)
+        if "functionCall" in part:
+            block = _call_in(part, position, at)
+        elif "functionResponse" in part:
+            answer, block = part["functionResponse"], None
+            if len(part) != 1 or type(answer) is not dict or not answer.keys() <= _RESPONSE:
+                return None
+            one = answer.get("id")
+            if "id" not in answer:
+                waiting = list(open_calls()) if waiting is None else waiting
+                one = take_first(waiting, answer.get("name"))
+            if type(one) is str and one and not one.startswith("unknown_"):
+                block = _result_in(answer, one)
+        else:
+            block = _words_in(part)
         if block is None:
             return None
         blocks.append(block)
-    return {"role": "assistant", "content": blocks}
+    return {"role": "user" if role == "user" else "assistant", "content": blocks}
 
 
-def _said_in(part: dict[str, Any]) -> Block | None:
+def _words_in(part: dict[str, Any]) -> Block | None:
+    """A text, a thought or an image."""
     text = part.get("text")
     if type(text) is not str:
-        return None
-    if len(part) == 1:
-        return {"type": "text", "text": text} if text else None
-    return _spoken(part) if _is_signed(part, "text") else None
+        shown = "inlineData" in part and len(part) == 1 and is_json(part)
+        return _media(part) if shown else None
+    if len(part) > 1:
+        return _spoken(part) if _is_signed(part, "text") else None
+    return {"type": "text", "text": text} if text and text != USER_FILLER else None
 
 
 def _is_signed(part: Any, kind: str = "") -> bool:
@@ -567,36 +579,11 @@ def _call_in(part: dict[str, Any], position: int, at: int) -> Block | None:
         if type(one) is not str or not one:
             return None
     else:
-        one, own["no_id"] = id_by_place(position, at, name), True
+        one, own["no_id"] = id_by(position, at, name), True
     block: Block = {"type": "tool_use", "id": one, "name": name, "input": call["args"]}
     if own:
         block[FOREIGN] = {SHAPE: own}
     return block
-
-
-def _input_in(parts: list[Any], open_calls: _OpenCalls) -> Item | None:
-    blocks: list[Block] = []
-    waiting: list[tuple[str, str]] | None = None
-    for part in parts:
-        if type(part) is not dict or len(part) != 1:
-            return None
-        answer, block = part.get("functionResponse"), None
-        if answer is None:
-            block = _shown_in(part)
-        elif type(answer) is dict and answer.keys() <= _RESPONSE:
-            one = answer.get("id")
-            if "id" not in answer:
-                waiting = list(open_calls()) if waiting is None else waiting
-                call = next((pair for pair in waiting if pair[1] == answer.get("name")), None)
-                if call is not None:
-                    waiting.remove(call)
-                    one = call[0]
-            if type(one) is str and one and not one.startswith("unknown_"):
-                block = _result_in(answer, one)
-        if block is None:
-            return None
-        blocks.append(block)
-    return {"role": "user", "content": blocks}
 
 
 def _result_in(answer: dict[str, Any], one: str) -> Block | None:
@@ -618,14 +605,6 @@ def _result_in(answer: dict[str, Any], one: str) -> Block | None:
     return None if block["content"] is None else block
 
 
-def _shown_in(part: dict[str, Any]) -> Block | None:
-    """A text or an image of the user's."""
-    text = part.get("text")
-    if type(text) is str and text and text != USER_FILLER:
-        return {"type": "text", "text": text}
-    return _media(part) if "inlineData" in part and is_json(part) else None
-
-
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
     """What `to_provider` writes."""
     del provider
@@ -638,8 +617,7 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
         answers = role == "assistant"
         parts: list[Any] = [{"text": content}]
         if type(content) is not str:
-            write = _said_out if answers else _shown_out
-            parts = [write(block, calls) for block in content]
+            parts = [_plain_out(block, calls) for block in content]
             if None in parts:
                 return None
         written.append(
@@ -650,8 +628,15 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
     return written
 
 
-def _said_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
-    own, part, size = _NOTHING, _NOTHING, len(block)
+def _plain_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+    kind = block.get("type")
+    if kind == "tool_result":
+        return _result_out(block, calls)
+    if kind == "image":
+        media, held = base64_image(block) or ("", "")
+        data = {"mimeType": media, "data": held}
+        return {"inlineData": data} if media.startswith("image/") else None
+    own, part, size = NOTHING, NOTHING, len(block)
     if FOREIGN in block:
         attached, size = own_data(block, SHAPE), size - 1
         if attached is None:
@@ -661,7 +646,6 @@ def _said_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] 
             part = own["part"]
             if not _is_signed(part):
                 return None
-    kind = block["type"]
     if kind == "tool_use":
         if size != 4 or not block.keys() >= BARE_CALL or not own.keys() <= {"part", "no_id"}:
             return None
@@ -676,19 +660,9 @@ def _said_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] 
         return {**part, "functionCall": {**call, "args": block["input"]}}
     if kind == "text" and size == 2 and own.keys() <= {"part"} and "text" in block:
         return {"text": block["text"], **part}
-    if kind == "thinking" and own.keys() == {"part", "text"} and block.keys() == _THOUGHT:
+    if kind == "thinking" and own.keys() == {"part", "text"} and block.keys() == OWN_THOUGHT:
         return {"text": block["thinking"], **part} if own["text"] else None
     return None
-
-
-def _shown_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
-    kind = block.get("type")
-    if kind == "tool_result":
-        return _result_out(block, calls)
-    if kind == "text":
-        return {"text": block["text"]} if block.keys() == BARE_TEXT else None
-    media, held = base64_image(block) or ("", "")
-    return {"inlineData": {"mimeType": media, "data": held}} if media.startswith("image/") else None
 
 
 _RESULT: Final = {"type", "tool_use_id", "content", "is_error", FOREIGN}

@@ -7,7 +7,7 @@ assistant line stands between; the system message comes first only; documents go
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block, Item
@@ -23,6 +23,7 @@ from ullage.providers._common import (
     placed,
     reverse,
     with_id,
+    with_parts,
 )
 
 _ID = re.compile(r"[a-zA-Z0-9]{9}")
@@ -41,14 +42,14 @@ def to_provider(
     ids = map_ids(call_ids(messages), _ID.fullmatch, length=9)
     renamed = [message for _, message in bare(messages)]
     if ids:
-        renamed = [_with_parts(message, lambda block: with_id(block, ids)) for message in renamed]
+        renamed = [with_parts(message, lambda block: with_id(block, ids)) for message in renamed]
     shaped = openai_chat.to_provider(renamed, system=system, tools=tools)
     losses = Losses()
     chat: list[dict[str, Any]] = []
     for message in openai_chat.one_system(shaped.parts["messages"], losses):
         if chat and chat[-1]["role"] == "tool" and message["role"] == "user":
             chat.append(dict(_FILLER))
-        chat.append(_with_parts(message, _document_out))
+        chat.append(with_parts(message, _document_out))
     parts = {**shaped.parts, "messages": chat}
     return Shaped(parts, (*shaped.losses, *losses), reverse(ids), shaped.names)
 
@@ -60,18 +61,11 @@ def from_provider(
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     listed = list(body.get("messages") or ())
     chat = [
-        _with_parts(message, _document_in)
+        with_parts(message, _document_in)
         for index, message in enumerate(listed)
         if not (message == _FILLER and index and listed[index - 1].get("role") == "tool")
     ]
     return openai_chat.from_provider({**body, "messages": chat}, ids=ids)
-
-
-def _with_parts(message: Any, change: Callable[[Any], Any]) -> Any:
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    return {**message, "content": [change(part) for part in content]}
 
 
 def _document_out(part: Any) -> Any:

@@ -8,7 +8,14 @@ from typing import Any, Final, NamedTuple
 
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.messages import Item, check_list
-from ullage.providers._common import BROKEN, FOREIGN, id_by_place, is_anthropic_only, refused
+from ullage.providers._common import (
+    BROKEN,
+    FOREIGN,
+    id_by,
+    is_anthropic_only,
+    refused,
+    take_first,
+)
 from ullage.providers.registry import AnyProvider, Provider, provider_of, recognised
 
 _INTERNAL: Final = ("tool_use", "tool_result", FOREIGN)
@@ -80,13 +87,10 @@ def _named(
     blocks = []
     for at, block in enumerate(content):
         if _nameless(block) and block["type"] == "tool_use":
-            block = {**block, "id": id_by_place(position, at, block.get("name"))}
+            block = {**block, "id": id_by(position, at, block.get("name"))}
         elif _nameless(block):
-            name = str(block["tool_use_id"]).removeprefix(_UNKNOWN)
-            call = next((pair for pair in waiting if pair[1] == name), None)
-            if call is not None:
-                waiting.remove(call)
-                block = {**block, "tool_use_id": call[0]}
+            one = take_first(waiting, str(block["tool_use_id"]).removeprefix(_UNKNOWN))
+            block = block if one is None else {**block, "tool_use_id": one}
         blocks.append(block)
     return {**message, "content": blocks}
 

@@ -13,15 +13,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from ullage._start import pattern
 from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item
 from ullage.providers._common import (
     BARE_CALL,
+    BARE_RESULT,
     BARE_TEXT,
     FOREIGN,
+    NOTHING,
+    OWN_THOUGHT,
     USER_FILLER,
     Internal,
     Losses,
@@ -47,41 +50,25 @@ from ullage.providers._common import (
     map_short_ids,
     name_out,
     note_keys,
+    note_settings,
     own_data,
     placed,
     reverse,
     shown_in,
     to_url,
     with_places,
+    without_nulls,
 )
 from ullage.providers.registry import ChatRules, Provider
 
 SHAPE: Final = "openai_chat"
 _WORDS: Final = {"role", "content"}
 
-# How servers that speak Chat Completions differ from OpenAI, and what each difference does.
-
-
 DialectName: TypeAlias = Literal["openai", "compatible", "deepseek", "local"]
+"""How servers that speak Chat Completions differ from OpenAI; see `to_provider`."""
 
-
-class _Dialect(NamedTuple):
-    """How a server's idea of chat differs from OpenAI's."""
-
-    system_role: str = "system"
-    flat: bool = False  # texts as strings: many servers know no parts for assistant and tool
-    # Templates of local servers: one system message, at the start; roles in turn.
-    strict: bool = False
-    reasoning: str = ""  # name of the field for thinking; empty: there is none
-
-
-DIALECTS: Mapping[str, _Dialect] = {
-    "openai": _Dialect(),
-    "compatible": _Dialect(flat=True),
-    # DeepSeek refuses tool calls whose reasoning is missing; an empty field counts as present.
-    "deepseek": _Dialect(flat=True, reasoning="reasoning_content"),
-    "local": _Dialect(flat=True, strict=True),
-}
+# The field for thinking; empty: there is none. DeepSeek refuses tool calls whose reasoning is missing; an empty field counts as present.
+_REASONING: Final = {"openai": "", "compatible": "", "deepseek": "reasoning_content", "local": ""}
 
 
 def _flat(message: dict[str, Any]) -> dict[str, Any]:
@@ -167,12 +154,9 @@ def _without_media(
 
 
 def _put_back(blocks: list[Block], results: list[Block], ids: Mapping[str, str]) -> list[Block]:
-    """Puts labelled blocks back into the results that name them; returns the others.
+    """Puts labelled blocks back into the results before them, which are changed in place; returns the others.
 
-    Args:
-        blocks: What the user message after the results holds.
-        results: The results just before it; changed in place, they are the reader's own.
-        ids: The provider's id, which the labels use, → ours.
+    The labels use the provider's ids; `ids`: the provider's → ours.
     """
     mapped = {our: its for its, our in ids.items()}
     by_call = {}
@@ -348,11 +332,13 @@ class _ChatWriter:
 
     def __init__(
         self,
-        dialect: _Dialect,
         messages: Sequence[Item],
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None,
+        system_role: str,
+        reasoning: str,
     ) -> None:
-        self.dialect = dialect
+        self.system_role = system_role
+        self.reasoning = reasoning
         self.names = map_names(messages, tools)
         self.losses = Losses()
         self.ids = map_short_ids(messages, _MAX_ID_CHARS)
@@ -361,7 +347,7 @@ class _ChatWriter:
         """The leading system message."""
         if not system:
             return []
-        role = self.dialect.system_role
+        role = self.system_role
         if isinstance(system, str):
             return [{"role": role, "content": system}]
         data = foreign(system[0], SHAPE)
@@ -391,10 +377,8 @@ class _ChatWriter:
 
     def inner_system(self, index: int, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         data = foreign(message, SHAPE)
-        head = {**data.get("message", {}), "role": data.get("role", self.dialect.system_role)}
-        for key in ("output_config", "clear_at"):
-            if key in message:
-                self.losses.add(key, f"messages[{index}]", "the target has no such field")
+        head = {**data.get("message", {}), "role": data.get("role", self.system_role)}
+        note_settings(message, f"messages[{index}]", self.losses)
         if isinstance(message.get("content"), str):
             return [{**head, "content": message["content"]}]
         content = self.parts(with_places(message.get("content"), f"messages[{index}]"))
@@ -456,7 +440,7 @@ class _ChatWriter:
         else:
             placed = with_places(content, where)
             parts, calls, thought = self.parts(placed), self.calls(placed), self.thought(placed)
-            if thought and self.dialect.reasoning and not (parts or calls or data):
+            if thought and self.reasoning and not (parts or calls or data):
                 self.losses.add("thinking", where, "a message of nothing else is refused")
                 return []
             if not (parts or calls or data or thought):
@@ -468,8 +452,8 @@ class _ChatWriter:
                 written[thought[0]] = thought[1]
             if calls:
                 written["tool_calls"] = calls
-        if self.dialect.reasoning and "tool_calls" in written:
-            written.setdefault(self.dialect.reasoning, "")
+        if self.reasoning and "tool_calls" in written:
+            written.setdefault(self.reasoning, "")
         return [written]
 
     def calls(self, placed: Sequence[Placed]) -> list[dict[str, Any]]:
@@ -499,7 +483,7 @@ class _ChatWriter:
         for where, block in placed:
             if not _is_thought(block):
                 continue
-            name = foreign(block, SHAPE).get("field") or self.dialect.reasoning
+            name = foreign(block, SHAPE).get("field") or self.reasoning
             if block.get("type") == "thinking" and name:
                 field = field or name
                 texts.append(str(block.get("thinking", "")))
@@ -551,20 +535,17 @@ def _whole_answers(messages: Iterable[Numbered]) -> Iterator[Numbered]:
     """Answers stored in pieces, in one where a piece calls tools: results must follow the calls at once."""
     waiting: Numbered | None = None
     for index, message in messages:
-        content = message.get("content")
-        goes_on = waiting is not None and message["role"] == "assistant"
-        if waiting is not None and not goes_on:
-            yield waiting
-            waiting = None
-        if waiting is not None:
+        content, answers = message.get("content"), message["role"] == "assistant"
+        if waiting is not None and answers:
             first, held = waiting
             joined = [*blocks_of(held.get("content")), *blocks_of(content)]
             waiting = first, {**message, **held, "content": joined}
-        elif (
-            message["role"] == "assistant"
-            and isinstance(content, list)
-            and any(block.get("type") == "tool_use" for block in blocks_of(content))
-        ):
+            continue
+        if waiting is not None:
+            yield waiting
+            waiting = None
+        blocks = blocks_of(content) if isinstance(content, list) else ()
+        if answers and any(block.get("type") == "tool_use" for block in blocks):
             waiting = index, message
         else:
             yield index, message
@@ -613,15 +594,13 @@ def to_provider(
     """Translates a conversation to Chat Completions.
 
     `dialect`: `openai`; `compatible`: contents as strings; `deepseek`: with `reasoning_content`; `local`: one leading system
-    message and strict alternation too. `system_role`: `system` or `developer`; `None`: what the dialect uses.
+    message and strict alternation too. `system_role`: `system` or `developer`; `None`: `system`.
     """
-    wanted = DIALECTS[dialect]
-    wanted = wanted._replace(system_role=system_role) if system_role else wanted
-    writer = _ChatWriter(wanted, messages, tools)
+    writer = _ChatWriter(messages, tools, system_role or "system", _REASONING[dialect])
     chat = [*writer.system(system), *writer.turns(messages)]
-    if wanted.strict:
+    if dialect == "local":
         chat = _in_turn(one_system(chat, writer.losses))
-    if wanted.flat:
+    if dialect != "openai":  # many servers know no parts for assistant and tool
         chat = [_flat(message) for message in chat]
     parts: dict[str, Any] = {"messages": chat}
     if tools is not None:
@@ -652,21 +631,17 @@ def from_provider(
 # is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
 
 
-_NOTHING: Final[Mapping[str, Any]] = {}
 _ANSWER_KEYS: Final = frozenset(("role", "content", "tool_calls"))
 _RESULT: Final = {"role", "tool_call_id", "content"}
 _CALL: Final = {"id", "type", "function"}
 _FUNCTION: Final = {"name", "arguments"}
-_THOUGHT: Final = {"type", "thinking", FOREIGN}
-_ANSWER: Final = {"type", "tool_use_id", "content"}
 
 
 def read_plain(item: Item, *_: object) -> Item | None:
     """One message in the internal view; `None`: it takes the longer way."""
     if type(item) is not dict:
         return None
-    if None in item.values():  # as `without_nulls`
-        item = {key: item[key] for key in item if item[key] is not None or key == "content"}
+    item = without_nulls(item)
     role, content = item.get("role"), item.get("content")
     if role == "assistant":
         return _answer_in(item, content)
@@ -775,12 +750,12 @@ def _image_out(url: str) -> dict[str, Any]:
 
 
 def _result_out(block: Block) -> dict[str, Any] | None:
-    content, extra = block.get("content"), _NOTHING
+    content, extra = block.get("content"), NOTHING
     if type(content) is not str:
         content = bare_texts(content, "text", "text")
         if not content:
             return None
-    if block.keys() != _ANSWER:
+    if block.keys() != BARE_RESULT:
         own = own_data(block, SHAPE, {"message"}) if len(block) == 4 else None
         if own is None:
             return None
@@ -790,9 +765,9 @@ def _result_out(block: Block) -> dict[str, Any] | None:
 
 def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any] | None:
     text: Any = None
-    extra = _NOTHING
+    extra = NOTHING
     calls: list[dict[str, Any]] = []
-    thought: Mapping[str, Any] = _NOTHING
+    thought: Mapping[str, Any] = NOTHING
     if FOREIGN in message:
         own = own_data(message, SHAPE, {"message"})
         if own is None:
@@ -808,8 +783,8 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
                 return None
             calls.append(call)
         elif kind == "thinking":
-            own = None if thought or block.keys() != _THOUGHT else own_data(block, SHAPE, {"field"})
-            if own is None:
+            own = own_data(block, SHAPE, {"field"})
+            if own is None or thought or block.keys() != OWN_THOUGHT:
                 return None
             thought = {own["field"]: block["thinking"]}
         elif text is not None or kind != "text" or block.keys() != BARE_TEXT:
@@ -825,7 +800,7 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
 
 
 def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
-    own: Any = _NOTHING
+    own: Any = NOTHING
     if block.keys() != BARE_CALL:
         own = own_data(block, SHAPE) if len(block) == 5 else None
         if own is None or not own.keys() <= {"call", "arguments"}:
@@ -836,5 +811,5 @@ def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
     if rules.exact_ids and not (len(one) == rules.max_id_chars and one.isascii() and one.isalnum()):
         return None
     function = {"name": block["name"], "arguments": arguments_out(block, own)}
-    extra = own.get("call", _NOTHING)
+    extra = own.get("call", NOTHING)
     return {**extra, "id": one, "type": "function", "function": function}

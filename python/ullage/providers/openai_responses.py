@@ -13,13 +13,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from ullage.messages import Block, Item
 from ullage.providers._common import (
     BARE_CALL,
+    BARE_RESULT,
     BARE_TEXT,
     FOREIGN,
+    OWN_THOUGHT,
     Internal,
     Losses,
     Shaped,
@@ -47,6 +49,7 @@ from ullage.providers._common import (
     name_out,
     note_foreign,
     note_keys,
+    note_settings,
     own_data,
     place_result,
     placed,
@@ -67,16 +70,14 @@ from ullage.providers.registry import Provider
 
 SHAPE: Final = "openai_responses"
 
-Side: TypeAlias = Literal["assistant", "user", "system", "result"]
-
 _PLAIN_HEAD = {"type": "message"}
 _CALL: Final = {"type", "call_id", "name", "arguments"}
 _OUTPUT: Final = {"type", "call_id", "output"}
 _NO_INPUT = ("type", "id", "call_id", "status")
 
 
-def _side_of(item: Mapping[str, Any]) -> Side:
-    """Whose message an item belongs to: calls and what is opaque are the assistant's."""
+def _side_of(item: Mapping[str, Any]) -> str:
+    """Whose message an item belongs to (`assistant`, `user`, `system`) or `result`: calls and what is opaque are the assistant's."""
     role = item.get("role")
     if role in ("system", "developer"):
         return "system"
@@ -321,9 +322,7 @@ class _ResponsesWriter:
     def other(self, message: Mapping[str, Any], index: int) -> Iterator[dict[str, Any]]:
         data = foreign(message, SHAPE)
         role = data.get("role", message["role"])
-        for key in ("output_config", "clear_at"):
-            if key in message:
-                self.losses.add(key, f"messages[{index}]", "the target has no such field")
+        note_settings(message, f"messages[{index}]", self.losses)
         content = message.get("content")
         if isinstance(content, str):
             yield {**data.get("head", {}), "role": role, "content": content}
@@ -498,16 +497,13 @@ def from_provider(
 
 _WORDS: Final = {"role", "content"}
 _MESSAGE: Final = {"type", "role", "content"}
-_THOUGHT: Final = {"type", "thinking", FOREIGN}
-_ANSWER: Final = {"type", "tool_use_id", "content"}
 
 
 def read_plain(item: Item, *_: object) -> Item | None:
     """One item in the internal view; `None`: it takes the longer way."""
     if type(item) is not dict:
         return None
-    if None in item.values():  # as `without_nulls`
-        item = {key: item[key] for key in item if item[key] is not None or key == "content"}
+    item = without_nulls(item)
     kind = item.get("type")
     if kind == "reasoning":
         return _reasoning_in(item)
@@ -655,7 +651,7 @@ def _said_out(block: Block) -> Item | None:
     if own is None:
         return None
     if kind == "thinking":
-        item: Any = own["item"] if own.keys() == {"item"} and block.keys() == _THOUGHT else None
+        item: Any = own["item"] if own.keys() == {"item"} and block.keys() == OWN_THOUGHT else None
         whole = type(item) is dict and item.get("type") == "reasoning"
         return dict(item) if whole and item.get("encrypted_content") else None
     if kind != "text" or "head" not in own or not own.keys() <= {"head", "part"}:
@@ -679,7 +675,7 @@ def _call_out(block: Block) -> dict[str, Any] | None:
 
 
 def _output_out(block: Block) -> dict[str, Any] | None:
-    if block.keys() != _ANSWER:
+    if block.keys() != BARE_RESULT:
         return None
     output = block["content"]
     if type(output) is not str:

@@ -163,9 +163,7 @@ class Provider(Frozen, kw_only=True):
     @property
     def plain_form(self) -> PlainForm | None:
         """The quick reader and writer of plain messages, where the form has them."""
-        module: Any = loaded(self.plain) if self.plain else None
-        plain: PlainForm | None = module
-        return plain
+        return cast("PlainForm", loaded(self.plain)) if self.plain else None
 
     def user_message(self, text: str) -> dict[str, Any]:
         """A user's message with this text."""

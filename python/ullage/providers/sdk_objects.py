@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ullage.exceptions import InvalidMessage
-from ullage.messages import Item
+from ullage.messages import Item, same_items
 from ullage.providers._common import ATOMS, is_json, without_nulls
 from ullage.providers.registry import Provider
 
@@ -31,7 +31,7 @@ def as_json(value: Any) -> Any:
         return value
     if kind is list or kind is tuple:
         items = [as_json(item) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+        return value if same_items(items, value) else items
     if kind is dict or isinstance(value, Mapping):
         changed = {
             name: new
@@ -88,39 +88,24 @@ _BY_NAME: Final = frozenset(("properties", "defs", "$defs", "labels"))
 def camel_cased(value: Any, key: str = "") -> Any:
     """A value of Google's SDK in the API's spelling: keys in camelCase, absent fields left out, bytes in base64.
 
-    What a call or a result holds, and names in a schema, stay as they are. `key`: under which it stands; empty: it is the whole.
+    What a call or a result holds, and names in a schema, stay as they are; so does an object in which nothing changes.
+    `key`: under which it stands; empty: it is the whole.
     """
-    if _is_camel_cased(value, key):
-        return value
     if isinstance(value, Mapping):
-        named = key in _BY_NAME
-        spelled = ((name if named else _camel(name), item) for name, item in value.items())
-        fields = {name: item for name, item in spelled if item is not None}
-        if named:
-            return {name: camel_cased(item) for name, item in fields.items()}
-        return {
-            name: item if name in _VERBATIM else camel_cased(item, name)
-            for name, item in fields.items()
-        }
+        named, fields = key in _BY_NAME, dict[Any, Any]()
+        for name, item in value.items():
+            spelled = name if named else _camel(name)
+            if item is None:
+                continue
+            if named or spelled not in _VERBATIM:
+                item = camel_cased(item, "" if named else spelled)
+            fields[spelled] = item
+        same = type(value) is dict and same_items([*fields], [*value])
+        return value if same and same_items([*fields.values()], [*value.values()]) else fields
     if isinstance(value, list | tuple):
-        return [camel_cased(item, key) for item in value]
+        items = [camel_cased(item, key) for item in value]
+        return value if type(value) is list and same_items(items, value) else items
     return _scalar(value)
-
-
-def _is_camel_cased(value: Any, key: str) -> bool:
-    """Whether it is as the API spells it for sure."""
-    if type(value) is list:
-        return all(_is_camel_cased(item, key) for item in value)
-    if type(value) is not dict:
-        return type(value) in ATOMS and value is not None
-    if key in _BY_NAME:
-        return False
-    for name, item in value.items():
-        if type(name) is not str or "_" in name or item is None:
-            return False
-        if type(item) is not str and name not in _VERBATIM and not _is_camel_cased(item, name):
-            return False
-    return True
 
 
 def _camel(name: Any) -> Any:

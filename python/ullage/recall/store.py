@@ -227,17 +227,13 @@ class Archive:
         transcript: str | os.PathLike[str] | Transcript | None = None,
     ) -> None:
         self.history = history
-        self.spans: dict[str, NamedSpan] = {}
+        self.spans: dict[str, NamedSpan] = {}  # by the names that levels gave them
         self._store = store
         self._transcript = transcript
         self._results: dict[str, int] = {}
         self._calls: dict[str, str] = {}
         self._uuids: dict[str, int] = {}
         self._indexed = 0
-
-    def name(self, handle: str, span: NamedSpan) -> None:
-        """Name a span of the history; reusing a name moves it."""
-        self.spans[handle] = span
 
     def resolve(self, handle: str) -> Recalled:
         """The content that a handle names, equal to what was added.

@@ -109,10 +109,6 @@ class NamedSpan(NamedTuple):
     last: int
     title: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """For saving."""
-        return {"first": self.first, "last": self.last, "title": self.title}
-
 
 # Tools that the library offers to a model: one definition for every provider, and calls that never raise.
 

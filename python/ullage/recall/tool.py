@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
 from ullage.recall.store import Archive, Left, Recalled
@@ -41,6 +41,13 @@ RECALL_TOOL = Tool(
     },
 )
 """The definition for the model; add it to the request's tools to offer it."""
+
+_LEAST: Final = {
+    name: about["minimum"]
+    for name, about in RECALL_TOOL.schema["properties"].items()
+    if "minimum" in about
+}
+"""The numbers that a call may name, each with its smallest value."""
 
 NOTHING_REMOVED = "Nothing was removed from this conversation."
 
@@ -106,20 +113,26 @@ class Recall:
             given: The call's `input`.
         """
         try:
-            return ToolAnswer(self._answer(_read(given)))
+            return ToolAnswer(self._answer(given if isinstance(given, Mapping) else {}))
         except (UnknownHandle, InvalidPolicy, StoreError) as exc:
             return ToolAnswer(f"{exc}. {exc.hint}".rstrip(". ") + ".", is_error=True)
 
     # ---- answers
 
-    def _answer(self, asked: _Asked) -> str:
-        if asked.query:
-            return self._search(asked)
-        if not asked.handle:
-            return self._list(asked.skip)
-        recalled = self.archive.resolve(asked.handle)
-        start, stop = _range(recalled.text, asked)
-        return self._cut(recalled, start, stop)
+    def _answer(self, asked: Mapping[str, Any]) -> str:
+        numbers = {
+            name: _number(name, asked[name], least)
+            for name, least in _LEAST.items()
+            if asked.get(name) is not None
+        }
+        handle, query = (_string(name, asked.get(name)) for name in ("handle", "query"))
+        skip = numbers.get("skip", 0)
+        if query:
+            return self._search(handle, query, skip)
+        if not handle:
+            return self._list(skip)
+        recalled = self.archive.resolve(handle)
+        return self._cut(recalled, *_range(recalled.text, numbers))
 
     def _cut(self, recalled: Recalled, start: int, stop: int) -> str:
         """A part of a text with a header that names it, within the limit of an answer."""
@@ -141,16 +154,16 @@ class Recall:
         lines = [f"{part.handle}: {part.title} ({part.chars:,} characters)" for part in page]
         return self._paged(lines, skip, len(everything), "removed items")
 
-    def _search(self, asked: _Asked) -> str:
-        handles = [asked.handle] if asked.handle else [part.handle for part in self._listing()]
-        hits = [hit for handle in handles for hit in self._hits(handle, asked.query)]
+    def _search(self, handle: str, query: str, skip: int) -> str:
+        handles = [handle] if handle else [part.handle for part in self._listing()]
+        hits = [hit for handle in handles for hit in self._hits(handle, query)]
         if not handles:
             return NOTHING_REMOVED
         if not hits:
             items = f"{len(handles):,} removed {'item' if len(handles) == 1 else 'items'}"
-            return f"No line of {items} contains {asked.query[:80]!r}."
-        page = hits[asked.skip : asked.skip + self._limits.max_hits]
-        return self._paged(page, asked.skip, len(hits), "lines")
+            return f"No line of {items} contains {query[:80]!r}."
+        page = hits[skip : skip + self._limits.max_hits]
+        return self._paged(page, skip, len(hits), "lines")
 
     def _hits(self, handle: str, query: str) -> list[str]:
         """Lines that contain the query, ignoring case; if none does, lines that contain all of its words."""
@@ -176,34 +189,6 @@ class Recall:
         return "\n".join([*lines_out, f"[{end} of {total} {what}; more: skip {end}]"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    handle: str = ""
-    query: str = ""
-    first_line: int | None = None
-    last_line: int | None = None
-    offset: int | None = None
-    length: int | None = None
-    skip: int = 0
-
-
-def _read(arguments: object) -> _Asked:
-    """The call's input, checked: models send strings for numbers, and senseless numbers."""
-    body = arguments if isinstance(arguments, Mapping) else {}
-    numbers: dict[str, Any] = {
-        name: _number(name, body[name], least)
-        for name, least in (
-            ("first_line", 1), ("last_line", 1), ("offset", 0), ("length", 1), ("skip", 0)
-        )
-        if body.get(name) is not None
-    }  # fmt: skip
-    return _Asked(
-        handle=_string("handle", body.get("handle")),
-        query=_string("query", body.get("query")),
-        **numbers,
-    )
-
-
 def _string(name: str, value: Any) -> str:
     if value is None or isinstance(value, str):
         return (value or "").strip()
@@ -211,6 +196,7 @@ def _string(name: str, value: Any) -> str:
 
 
 def _number(name: str, value: Any, least: int) -> int:
+    # Models send strings for numbers, and senseless numbers.
     if isinstance(value, str) and re.fullmatch(r"\d{1,12}", value.strip()):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -218,15 +204,15 @@ def _number(name: str, value: Any, least: int) -> int:
     return value
 
 
-def _range(text: str, asked: _Asked) -> tuple[int, int]:
+def _range(text: str, numbers: Mapping[str, int]) -> tuple[int, int]:
     """The requested characters [start, stop) of a text."""
-    if asked.first_line is None and asked.last_line is None:
-        start = asked.offset or 0
+    first, last = numbers.get("first_line"), numbers.get("last_line")
+    if first is None and last is None:
+        start = numbers.get("offset", 0)
         if start and start >= len(text):
             raise InvalidPolicy("offset", start, f"the text has {len(text):,} characters")
-        stop = len(text) if asked.length is None else start + asked.length
-        return start, min(stop, len(text))
-    first, last = asked.first_line or 1, asked.last_line
+        return start, min(start + numbers.get("length", len(text)), len(text))
+    first = first or 1
     starts = [0, *(line_end.end() for line_end in re.finditer("\n", text))]
     if first > len(starts):
         raise InvalidPolicy("first_line", first, f"the text has {len(starts):,} lines")
