@@ -13,7 +13,7 @@ import ullage
 from tests.kit import result, said, text, use, user
 from ullage.compaction.flow import compaction_flow  # noqa: F401 - the flow under test
 from ullage.exceptions import ContextTooLarge
-from ullage.proxy.client_list import (
+from ullage.proxy.client_calls import (
     AskedCompaction,
     compacted_messages,
     completed_text,

@@ -19,7 +19,7 @@ from tests.proxy.kit import Proxy
 from tests.proxy.test_client_compaction import ITEMS
 from tests.proxy.test_levels_through import HEADERS, WINDOW, ask, talk
 from ullage.manager import ContextManager
-from ullage.proxy.client_list import ClientLine
+from ullage.proxy.client_calls import ClientLine
 from ullage.proxy.compaction_answers import HandedOut
 from ullage.proxy.fitter import LineStates, forget_old
 from ullage.stores import FolderStore

@@ -15,7 +15,7 @@ pytest.importorskip("starlette")
 from tests.oracle.server import OracleServer
 from tests.proxy.kit import Proxy, asks, call
 from ullage import outgoing
-from ullage.proxy.client_list import _without_marks
+from ullage.proxy.client_calls import _without_marks
 from ullage.stores import FolderStore
 from ullage.testing import Step, conversation
 from ullage.ullage_check import LogCheck, canonical, hashed, sent as sent_of

@@ -156,13 +156,18 @@ def count_tokens_approximately(
         total += math.ceil(sum(map(_tool_chars, tools)) / chars_per_token)
     if use_usage_metadata_scaling:
         listed = list(listed)
-    sums = list[float]()
+    before = total
     for images, chars in _sizes(listed, count_name):
         total += images * tokens_per_image
         total += math.ceil(chars / chars_per_token) + extra_tokens_per_message
-        sums.append(total)
-    if use_usage_metadata_scaling and len(sums) > 1:
-        total *= _scale(listed, sums)
+    if use_usage_metadata_scaling and len(listed) > 1:
+        sizes = (
+            images * tokens_per_image
+            + math.ceil(chars / chars_per_token)
+            + extra_tokens_per_message
+            for images, chars in _sizes(listed, count_name)
+        )
+        total *= _scale(listed, list(accumulate(sizes, initial=before)))
     return math.ceil(total)
 
 
@@ -210,9 +215,12 @@ def _content(content: Any) -> tuple[int, int]:
 
 
 def _scale(messages: Iterable[Any], sums: Sequence[float]) -> float:
-    """Reported by counted tokens at the newest answer with usage; 1 if the answers are not of one vendor."""
+    """Reported by counted tokens at the newest answer with usage; 1 if the answers are not of one vendor.
+
+    `sums`: counted tokens before the first message, and with each.
+    """
     read = [_read(message, index) for index, message in enumerate(messages)]
-    answers = [(m, at) for m, at in zip(read, sums, strict=True) if m.role == "assistant"]
+    answers = [(m, at) for m, at in zip(read, sums[1:], strict=True) if m.role == "assistant"]
     vendors = {message.vendor for message, _ in answers}
     usages = [(message.usage.get("total_tokens"), at) for message, at in answers if message.usage]
     counts = [(tokens, at) for tokens, at in usages if isinstance(tokens, int)]

@@ -58,24 +58,19 @@ def _unnamed(item: Item) -> bool:
     return item.get("id") == FAKE_RESPONSES_ID
 
 
-class _Plugged:
-    """What the three ways in share: the conversations, and who writes their summaries."""
-
-    def __init__(self, **options: Unpack[Options]) -> None:
-        self._conversations = HeldConversations[Item](_ITEMS, "openai_responses", **options)
-
-    def of(
-        self, items: Sequence[Item], model: Model | str | None, name: str = ""
-    ) -> HeldConversation[Item]:
-        """The conversation that these items are of."""
-        model_name = model if isinstance(model, str) else getattr(model, "model", None)
-        if not isinstance(model_name, str) or not model_name:
-            model_name = _USUAL
-        # `litellm/…` and other prefixes of the SDK name the provider in front.
-        facts = ModelFacts(model_name.rpartition("/")[2])
-        return self._conversations.of(
-            name or (print_of(items[0]) if items else ""), facts, lambda: _host(model)
-        )
+def _conversation_of(
+    conversations: HeldConversations[Item],
+    items: Sequence[Item],
+    model: Model | str | None,
+    name: str = "",
+) -> HeldConversation[Item]:
+    model_name = model if isinstance(model, str) else getattr(model, "model", None)
+    if not isinstance(model_name, str) or not model_name:
+        model_name = _USUAL
+    # `litellm/…` and other prefixes of the SDK name the provider in front.
+    facts = ModelFacts(model_name.rpartition("/")[2])
+    name = name or (print_of(items[0]) if items else "")
+    return conversations.of(name, facts, lambda: _host(model))
 
 
 def ullage_filter(
@@ -87,13 +82,14 @@ def ullage_filter(
         model: Name of the model where `RunConfig` names one; `None`: that of the agent.
         **options: See `ullage.integrations.conversations.Options`.
     """
-    plugged = _Plugged(**options)
+    conversations = HeldConversations[Item](_ITEMS, "openai_responses", **options)
 
     async def fit(data: CallModelData[Any]) -> ModelInputData:
         model_input: Any = data.model_data
         in_use = model or getattr(data.agent, "model", None)
         head = _head(model_input.instructions, getattr(data.agent, "tools", ()))
-        fitted = await plugged.of(model_input.input, in_use).afit(model_input.input, **head)
+        conversation = _conversation_of(conversations, model_input.input, in_use)
+        fitted = await conversation.afit(model_input.input, **head)
         # Copies of pending items end a run with a UserError: the SDK knows them by identity (0.24).
         return replace(model_input, input=fitted.messages) if fitted.changed else model_input
 
@@ -112,7 +108,7 @@ class UllageModel(Model):
 
     def __init__(self, model: Model, **options: Unpack[Options]) -> None:
         self.inner = model
-        self._plugged = _Plugged(**options)
+        self._held = HeldConversations[Item](_ITEMS, "openai_responses", **options)
 
     async def get_response(
         self,
@@ -169,7 +165,7 @@ class UllageModel(Model):
         held_elsewhere = named.get("previous_response_id") or named.get("conversation_id")
         if held_elsewhere or isinstance(items, str):
             return None
-        return self._plugged.of(items, self.inner)
+        return _conversation_of(self._held, items, self.inner)
 
 
 class UllageSession:
@@ -190,7 +186,7 @@ class UllageSession:
         self.session, self.session_id, self._model = session, session.session_id, model
         self.session_settings = getattr(session, "session_settings", None)
         self._lock = asyncio.Lock()  # nothing is added while the items are replaced
-        self._plugged = _Plugged(**options)
+        self._held = HeldConversations[Item](_ITEMS, "openai_responses", **options)
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """The newest items, oldest first; `None`: all, made to fit."""
@@ -224,7 +220,7 @@ class UllageSession:
         # An approval may come days later, in another process: until then the call and its place stay as the SDK stored them.
         if not items or _waits(items):
             return items
-        conversation = self._plugged.of(items, self._model, self.session_id)
+        conversation = _conversation_of(self._held, items, self._model, self.session_id)
         fitted = await conversation.afit(items)
         if not fitted.changed and force:
             await conversation.manager.acompact()

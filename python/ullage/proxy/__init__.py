@@ -5,8 +5,8 @@ gateway          the listening server; one request from its head to its answer, 
                  to fit, repeated once, or passed on
 proxy_settings   every setting of the gateway
 upstream         which path means which API; the connection to the provider, relayed byte for byte
-client_calls     one such call: its bytes, and what they say
-client_list      its conversation: the line that it continues, and the client's own compaction, where it asks for one
+client_calls     one such call: its bytes, and what they say; the line of its conversation that it continues; the client's own
+                 compaction, where it asks for one
 fitter           runs the levels on it, and keeps what they decided over a restart
 compaction_answers  answers a client's own compaction in the wire form that it expects
 pages            what the page and the metrics show

@@ -18,9 +18,9 @@ import aiohttp
 import orjson
 
 from ullage.exceptions import LogConflict, StoreError, UllageError
-from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.client_list import (
+from ullage.proxy.client_calls import (
     AskedCompaction,
+    ClientCall,
     claude_session,
     compacted_messages,
     completed_text,

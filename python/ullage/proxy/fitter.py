@@ -21,8 +21,7 @@ from ullage.levels.view import StageReport
 from ullage.manager import ContextManager, ListView
 from ullage.policy import Policy
 from ullage.providers.native_tools import CountedTools
-from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.client_list import ClientLine, ClientLines, ClientList, name_of
+from ullage.proxy.client_calls import ClientCall, ClientLine, ClientLines, ClientList, name_of
 from ullage.stores import FolderStore
 from ullage.transcript.record import RecordFile
 

@@ -23,8 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ullage.exceptions import InvalidPolicy
 from ullage.providers import classify
-from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.client_list import AskedCompaction, asked_compaction, name_of
+from ullage.proxy.client_calls import AskedCompaction, ClientCall, asked_compaction, name_of
 from ullage.proxy.compaction_answers import (
     BROKEN,
     MARK,

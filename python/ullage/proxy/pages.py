@@ -23,8 +23,7 @@ from starlette.types import Scope
 
 from ullage.counting.models import ModelTable
 from ullage.exceptions import UllageError
-from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.client_list import ClientLines
+from ullage.proxy.client_calls import ClientCall, ClientLines
 from ullage.proxy.fitter import FittedCall
 from ullage.proxy.proxy_settings import host_name, is_loopback
 from ullage.proxy.upstream import ReportedTokens

@@ -330,25 +330,26 @@ def message_in(headers: Mapping[str, str], body: bytes) -> dict[str, Any] | None
 
 def _with_event(message: dict[str, Any] | None, event: Mapping[str, Any]) -> dict[str, Any] | None:
     """A response with one more event of its stream; those of Anthropic add up, OpenAI's end with the whole or with the usage."""
-    match event:
-        case {"type": "content_block_delta", "delta": {"text": str(text)}}:
-            if message is not None and message["content"]:
-                block = message["content"][-1]
-                block["text"] = str(block.get("text") or "") + text
-        case {"type": "content_block_start", "content_block": dict(block)}:
-            if message is not None:
-                message["content"].append(dict(block))
-        case {"type": "message_delta", "delta": dict(delta)}:
-            if message is not None:
-                usage = {**(message.get("usage") or {}), **(event.get("usage") or {})}
-                return {**message, **delta, "usage": usage}
-        case {"type": "message_start", "message": dict(begun)}:
-            return {**begun, "content": []}
-        case {"type": "response.completed" | "response.incomplete", "response": dict(response)}:
-            return response
-        case {"object": "chat.completion.chunk"}:
-            whole = {"object": "chat.completion", "model": event.get("model")}
-            return {**whole, "usage": event.get("usage") or (message or {}).get("usage")}
+    kind, delta = event.get("type"), event.get("delta")
+    if kind == "content_block_delta" and message is not None:
+        text = delta.get("text") if isinstance(delta, dict) else None
+        if message["content"] and isinstance(text, str):
+            block = message["content"][-1]
+            block["text"] = str(block.get("text") or "") + text
+    elif kind == "content_block_start" and message is not None:
+        if isinstance(event.get("content_block"), dict):
+            message["content"].append(dict(event["content_block"]))
+    elif kind == "message_delta" and message is not None and isinstance(delta, dict):
+        usage = {**(message.get("usage") or {}), **(event.get("usage") or {})}
+        return {**message, **delta, "usage": usage}
+    elif kind == "message_start" and isinstance(event.get("message"), dict):
+        return {**event["message"], "content": []}
+    elif kind in ("response.completed", "response.incomplete"):
+        response = event.get("response")
+        return response if isinstance(response, dict) else message
+    elif event.get("object") == "chat.completion.chunk":
+        reported = event.get("usage") or (message or {}).get("usage")
+        return {"object": "chat.completion", "model": event.get("model"), "usage": reported}
     return message
 
 

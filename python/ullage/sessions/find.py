@@ -25,7 +25,6 @@ from ullage.levels.breakdown import Inspection, inspect_messages, inspection_of
 from ullage.messages import BOUNDARY, Item, is_summary, message_of, role_of
 from ullage.policy import Policy
 from ullage.sessions.load import (
-    CLAUDE_CODE,
     Session,
     begun_by_manager,
     index_warnings,
@@ -36,7 +35,7 @@ from ullage.sessions.load import (
 from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Transcript
 from ullage.transcript.conversation import open_regular
-from ullage.transcript.formats import recognised
+from ullage.transcript.formats import CLAUDE_CODE, recognised
 from ullage.transcript.formats._model import whole_count
 from ullage.transcript.records import as_mapping, as_string
 from ullage.transcript.render import rendered

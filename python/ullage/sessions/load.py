@@ -23,7 +23,7 @@ from ullage.messages import BOUNDARY, COPY_OF, BlockView, Item, SystemPrompt, me
 from ullage.providers.registry import AnyProvider
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.conversation import FilePin, open_regular
-from ullage.transcript.formats import OpenedFile, read_recognised, recognised
+from ullage.transcript.formats import CLAUDE_CODE, OpenedFile, read_recognised, recognised
 from ullage.transcript.formats._model import whole_count
 from ullage.transcript.log import entry_in
 from ullage.transcript.records import STATE, as_mapping, as_string
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ullage.requests.to_request import Outgoing
 
 
-CLAUDE_CODE = "claude_code"
 _ROLES = ("user", "assistant", "system", "developer", "tool")
 
 

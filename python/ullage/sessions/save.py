@@ -34,7 +34,6 @@ from ullage.policy.whole import refuse_unknown
 from ullage.providers.anthropic import clean_entries
 from ullage.providers.openai_responses import _ResponsesWriter as ResponsesWriter
 from ullage.sessions.load import (
-    CLAUDE_CODE,
     Session,
     blocks_in,
     draft_of,
@@ -43,10 +42,9 @@ from ullage.sessions.load import (
 )
 from ullage.transcript import Transcript, TranscriptLog, records, resume
 from ullage.transcript.conversation import FilePin, open_regular
-from ullage.transcript.formats import OpenedFile
-from ullage.transcript.formats._model import iso
+from ullage.transcript.formats import CLAUDE_CODE, OpenedFile
 from ullage.transcript.formats.pi import path_of
-from ullage.transcript.log import LogFile, entry_in, line_of, sync_folder
+from ullage.transcript.log import LogFile, entry_in, iso_of, line_of, sync_folder
 from ullage.transcript.records import as_mapping, as_string
 from ullage.transcript.write import (
     NEWEST_LINES,
@@ -265,7 +263,7 @@ def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
 
 def _stamp(entries: Sequence[Item]) -> str:
     """When the newest entry was made; now, where the file has no times."""
-    return str(entries[0].get("timestamp") or iso(now_in_ms()))
+    return str(entries[0].get("timestamp") or iso_of(now_in_ms()))
 
 
 def _summary(entries: Sequence[Item]) -> Item:
@@ -761,7 +759,7 @@ def _as_history(
     for entry, item in codex_items(_bare(items)):
         spoken = item.get("role") == "user" and SOURCE_ROLE in entry
         history.append({**item, "role": entry[SOURCE_ROLE]} if spoken else item)
-    line = _compacted_line(source, iso(now_in_ms()), "", history, str(uuid.uuid4()))
+    line = _compacted_line(source, iso_of(now_in_ms()), "", history, str(uuid.uuid4()))
     line["payload"] |= about
     _extend(session, source, [line])
 
@@ -831,7 +829,7 @@ def _copied_below(parent: Any, entries: Sequence[PiEntry]) -> list[Line]:
 def _note(kind: str, parent: Any, **data: Any) -> Line:
     """An entry that pi does not show to the model; `parent`, the id of the entry before it: `None` begins a branch."""
     entry: Line = {"type": "custom", "customType": kind, "id": os.urandom(4).hex()}
-    stamp = iso(now_in_ms())
+    stamp = iso_of(now_in_ms())
     return entry | {"parentId": parent, "timestamp": stamp, "data": data}
 
 

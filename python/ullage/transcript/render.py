@@ -23,16 +23,14 @@ from ullage.transcript.records import as_mapping, as_string, as_strings
 Attachment = Mapping[str, Any]
 
 _CLOSING = "</system-reminder>"
-_MODES = {
-    "auto_mode": "Auto mode is on.",
-    "auto_mode_exit": "Auto mode is off.",
-    "plan_mode": "Plan mode is on: make a plan, change nothing yet.",
-    "plan_mode_reentry": "Plan mode is on again: make a plan, change nothing yet.",
-    "plan_mode_exit": "Plan mode is off: the plan may be carried out.",
-    "ultra_effort_enter": "Work with the greatest effort from here on.",
-    "ultra_effort_exit": "Work with the usual effort from here on.",
-}
 _TEXTS = {
+    "auto_mode": ("Auto mode is on.",),
+    "auto_mode_exit": ("Auto mode is off.",),
+    "plan_mode": ("Plan mode is on: make a plan, change nothing yet.",),
+    "plan_mode_reentry": ("Plan mode is on again: make a plan, change nothing yet.",),
+    "plan_mode_exit": ("Plan mode is off: the plan may be carried out.",),
+    "ultra_effort_enter": ("Work with the greatest effort from here on.",),
+    "ultra_effort_exit": ("Work with the usual effort from here on.",),
     "compact_file_reference": (
         "File {name} was read before the conversation was compacted. It is too large to repeat here; read it again if it is needed.",
     ),
@@ -43,7 +41,7 @@ _TEXTS = {
     ),
     "plan_file_reference": ("The plan, from {}:\n{}", "planFilePath", "planContent"),
 }
-"""Texts of kinds that say no more than some of their fields."""
+"""Texts of kinds that say no more than some of their fields, and which."""
 
 # Of hooks that succeed, only these events hand their output to the model.
 _TALKING_HOOKS = ("SessionStart", "UserPromptSubmit")
@@ -57,8 +55,7 @@ def render(attachment: Attachment) -> Content | None:
         return prompt if isinstance(prompt, str | list) and prompt else None
     if kind == "file" and (image := _image(attachment)) is not None:
         return [{"type": "text", "text": reminder(f"Image {_name(attachment)}:")}, image]
-    kind = as_string(kind)
-    text = _MODES.get(kind, "")
+    kind, text = as_string(kind), ""
     if kind in _WRITERS:
         text = _WRITERS[kind](attachment)
     elif kind in _TEXTS:
@@ -209,7 +206,7 @@ _WRITERS: dict[str, Callable[[Attachment], str]] = {
     "total_tokens_reminder": _token_count,
 }
 
-SHOWN_KINDS = (*sorted([*_WRITERS, *_TEXTS]), *_MODES, "queued_command")
+SHOWN_KINDS = (*sorted([*_WRITERS, *_TEXTS]), "queued_command")
 """Kinds of attachment that the model is shown, if they hold anything."""
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from ullage.exceptions import InvalidTranscript, UllageError
 from ullage.transcript.formats._model import OpenedFile, ReadTranscript, described
 
+CLAUDE_CODE = "claude_code"
+"""Read by `ullage.transcript.Transcript`, without a module here."""
+
 _MODULES = (
-    "claude_code",
     "codex",
     "copilot",
     "pi",
@@ -34,7 +37,7 @@ _STRANGE = (AttributeError, LookupError, OverflowError, RecursionError, TypeErro
 _RELATED = {"roo": "cline", "tau2": "tau_bench", "mini_swe_agent": "swe_agent"}
 """Formats that the reader of a related one tells apart."""
 
-FORMATS: tuple[str, ...] = tuple(sorted([*_MODULES, *_RELATED]))
+FORMATS: tuple[str, ...] = tuple(sorted([CLAUDE_CODE, *_MODULES, *_RELATED]))
 """Names of all formats that can be read."""
 
 _FORMATS_LISTED = "formats that can be read: " + ", ".join(FORMATS)
@@ -66,6 +69,8 @@ def recognised(path: str | os.PathLike[str]) -> tuple[OpenedFile, str]:
         InvalidTranscript, StoreError: See `detect`.
     """
     source = OpenedFile(path)
+    if any(map(_is_claudes, source.head)):
+        return source, CLAUDE_CODE
     for name in _MODULES:
         if _fits(source, name):
             return source, name
@@ -73,8 +78,20 @@ def recognised(path: str | os.PathLike[str]) -> tuple[OpenedFile, str]:
     raise InvalidTranscript(reason, path=source.path, hint=_hint(source))
 
 
+_TALK = ("user", "assistant", "system", "attachment", "progress")
+_NOTES = ("summary", "file-history-snapshot", "queue-operation", "custom-title", "last-prompt")
+
+
+def _is_claudes(line: Mapping[str, Any]) -> bool:
+    """Whether a line is a linked entry of a session of Claude Code's, or one of its notes."""
+    kind = line.get("type")
+    if kind in _NOTES:
+        return bool({"sessionId", "leafUuid", "messageId", "snapshot"} & set(line))
+    return kind in _TALK and "uuid" in line and bool({"parentUuid", "sessionId"} & set(line))
+
+
 def read_recognised(source: OpenedFile, name: str) -> ReadTranscript:
-    """What stands in a file that `recognised` gave, of which no byte is read twice; those of Claude Code are read by their index.
+    """What stands in a file that `recognised` gave, of which no byte is read twice; one of Claude Code's is read by its index.
 
     Raises:
         InvalidTranscript: It holds no message, or a value that no file of this format has.
