@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -123,17 +124,13 @@ def _shared(context: Sequence[Item]) -> StoredEntry:
             break
     stamps = [item["timestamp"] for item in context if isinstance(item.get("timestamp"), str)]
     if stamps:
-        shared["timestamp"] = _after(max(stamps))
+        shared["timestamp"] = newest = max(stamps)
+        # One millisecond later, so that usage of what is kept is known to be of the context before.
+        with suppress(ValueError, OverflowError):
+            moment = datetime.fromisoformat(newest) + timedelta(milliseconds=1)
+            later = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            shared["timestamp"] = later
     return shared
-
-
-def _after(stamp: str) -> str:
-    """One millisecond later, so that usage of what is kept is known to be of the context before."""
-    try:
-        moment = datetime.fromisoformat(stamp) + timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        return stamp
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 # Images and documents of the newest user message, where the message itself becomes part of a summary.

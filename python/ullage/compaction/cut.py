@@ -756,20 +756,13 @@ def prepare(job: Job) -> State:
         reported=reported,
         untrue_usage=0 if usage is None or usage == true_usage else int(usage.usage),
     )
-    return _within_target(state)
-
-
-def _within_target(state: State) -> State:
-    """Reduce the kept part to its share of the target: results are cut first, then less is kept."""
-    target = state.target
-    if target is None:
+    kept_tokens = int(ledger.tokens(*state.kept_range()))
+    if state.target is None or not kept_tokens:
         return state
-    tokens = int(state.ledger.tokens(*state.kept_range()))
-    if not tokens:
-        return state
-    room = max(target - state.facts.standing_tokens, 0)
-    share = kept_share(room, needed_tokens(state.facts.removed))
-    return state if tokens <= share else within_share(state, share)
+    # The kept part has its share of the target: results are cut first, then less is kept.
+    room = max(state.target - facts.standing_tokens, 0)
+    share = kept_share(room, needed_tokens(facts.removed))
+    return state if kept_tokens <= share else within_share(state, share)
 
 
 def within_share(state: State, share: int) -> State:

@@ -18,6 +18,7 @@ from ullage.facts.words import clean, text_of
 from ullage.messages import largest
 from ullage.policy import RestorePolicy
 from ullage.policy.whole import nearest
+from ullage.transcript.records import as_strings
 from ullage.transcript.render import SHOWN_KINDS, render
 
 # State that only the host knows (tasks, tools, agents, MCP): checked, announced once, and within its budget (POST-3).
@@ -55,9 +56,9 @@ class Seen:
         """Record an attachment that is present, or will be."""
         kind = str(attachment.get("type"))
         rows = self._rows.setdefault(kind, set())
-        rows.update(_strings(attachment.get(_NAMES.get(kind, ""))))
-        rows.difference_update(_strings(attachment.get("removedNames")))
-        rows.difference_update(_strings(attachment.get("removedTypes")))
+        rows.update(as_strings(attachment.get(_NAMES.get(kind, ""))))
+        rows.difference_update(as_strings(attachment.get("removedNames")))
+        rows.difference_update(as_strings(attachment.get("removedTypes")))
         self._texts.append(_text(attachment))
 
     def news_in(self, attachment: Attachment) -> Attachment | None:
@@ -65,7 +66,10 @@ class Seen:
         text, kind = _text(attachment), attachment["type"]
         if not text or any(text in shown for shown in self._texts):
             return None
-        rows, earlier = _strings(attachment.get(_NAMES.get(kind, ""))), self._rows.get(kind, set())
+        rows, earlier = (
+            as_strings(attachment.get(_NAMES.get(kind, ""))),
+            self._rows.get(kind, set()),
+        )
         if not earlier.intersection(rows):
             return attachment
         news = [at for at, row in enumerate(rows) if row not in earlier]
@@ -163,10 +167,6 @@ def _text(attachment: Mapping[str, Any]) -> str:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _strings(value: Any) -> list[str]:
-    return [text for text in _list(value) if isinstance(text, str)]
 
 
 # A file above this many characters per allowed token is not cut to size: only its name is restored.

@@ -240,16 +240,16 @@ def plain_messages(messages: Sequence[Item]) -> list[Item]:
     unknown ones become a line of text. A message that needs none of this is the same object; one that
     is empty then is left out.
     """
-    plain = (_message(message) for message in strip_media(messages, provider="anthropic"))
-    return [message for message in plain if message is not None]
-
-
-def _message(message: Item) -> Item | None:
-    content = message.get("content")
-    if not isinstance(content, list) or all(_fits(block) for block in content):
-        return message
-    blocks = [plain for block in content if (plain := _plain_messages_block(block)) is not None]
-    return {**message, "content": blocks} if blocks or message.get("tool_calls") else None
+    plain: list[Item] = []
+    for message in strip_media(messages, provider="anthropic"):
+        content = message.get("content")
+        if not isinstance(content, list) or all(_fits(block) for block in content):
+            plain.append(message)
+            continue
+        blocks = [block for block in map(_plain_block, content) if block is not None]
+        if blocks or message.get("tool_calls"):
+            plain.append({**message, "content": blocks})
+    return plain
 
 
 def _fits(block: Any) -> bool:
@@ -258,7 +258,7 @@ def _fits(block: Any) -> bool:
     return block.get("type") in _KEPT_TYPES and not any(key in block for key in _SENT_ONLY)
 
 
-def _plain_messages_block(block: Any) -> Any:
+def _plain_block(block: Any) -> Any:
     if not isinstance(block, (dict, Mapping)):
         return block
     kind = block.get("type")

@@ -17,7 +17,7 @@ from ullage.levels.context_management import (
     CLEAR_THINKING,
     CLEAR_TOOL_USES,
     COMPACT,
-    Edit,
+    ContextEdit,
     betas,
     read_edits,
 )
@@ -162,7 +162,7 @@ def policy_for(
 # ---- tool uses -------------------------------------------------------------------------------
 
 
-def _due(view: View, edit: Edit, overhead_tokens: int) -> list[Result]:
+def _due(view: View, edit: ContextEdit, overhead_tokens: int) -> list[Result]:
     """The results to clear: all that may be, if the trigger is reached and enough would go."""
     results = list(view.results())
     open_results = [result for result in results if not _is_ours(view, result)]
@@ -192,7 +192,7 @@ def _is_ours(view: View, result: Result) -> bool:
     return decision is not None and decision.stage == STAGE
 
 
-def _clears_input(edit: Edit, result: Result) -> bool:
+def _clears_input(edit: ContextEdit, result: Result) -> bool:
     return result.tool in edit.inputs if isinstance(edit.inputs, tuple) else edit.inputs
 
 

@@ -24,7 +24,7 @@ _SETTINGS = {
 }
 
 
-class Edit(NamedTuple):
+class ContextEdit(NamedTuple):
     """What one edit asks for; the defaults are the API's."""
 
     kind: str
@@ -39,7 +39,7 @@ class Edit(NamedTuple):
     inputs: bool | tuple[str, ...] = False
 
 
-def read_edits(value: Any) -> tuple[Edit, ...]:
+def read_edits(value: Any) -> tuple[ContextEdit, ...]:
     """The edits of the parameter, in their order.
 
     Raises:
@@ -65,13 +65,13 @@ def read_edits(value: Any) -> tuple[Edit, ...]:
     return read
 
 
-def betas(edits: Iterable[Edit]) -> tuple[str, ...]:
+def betas(edits: Iterable[ContextEdit]) -> tuple[str, ...]:
     """Values of `anthropic-beta` that the edits need."""
     compacts = {edit.kind == COMPACT for edit in edits}
     return (EDITING_HEADER,) * (False in compacts) + (COMPACT_HEADER,) * (True in compacts)
 
 
-def _read(edit: Any, place: str) -> Edit:
+def _read(edit: Any, place: str) -> ContextEdit:
     kind = edit.get("type") if isinstance(edit, Mapping) else None
     if kind not in _SETTINGS:
         raise InvalidPolicy(f"{place}.type", kind, f"must be one of {', '.join(_SETTINGS)}")
@@ -86,12 +86,12 @@ def _read(edit: Any, place: str) -> Edit:
         if trigger < MIN_COMPACT_TOKENS:
             limit = f"must be at least {MIN_COMPACT_TOKENS:,}"
             raise InvalidPolicy(f"{COMPACT}.trigger.value", trigger, limit)
-        return Edit(kind, trigger)
+        return ContextEdit(kind, trigger)
     unit, trigger = _typed(edit.get("trigger"), f"{place}.trigger", 100_000)
     inputs = edit.get("clear_tool_inputs") or False
     if not isinstance(inputs, bool):
         inputs = _names(inputs, f"{place}.clear_tool_inputs")
-    return Edit(
+    return ContextEdit(
         kind,
         trigger,
         by_uses=unit == "tool_uses",
@@ -102,13 +102,13 @@ def _read(edit: Any, place: str) -> Edit:
     )
 
 
-def _thinking(keep: Any, place: str) -> Edit:
+def _thinking(keep: Any, place: str) -> ContextEdit:
     if keep == "all" or (isinstance(keep, Mapping) and keep.get("type") == "all"):
-        return Edit(CLEAR_THINKING)
+        return ContextEdit(CLEAR_THINKING)
     turns = _typed(keep, place, 1)[1]
     if turns < 1:
         raise InvalidPolicy(f"{place}.value", turns, "must be at least 1")
-    return Edit(CLEAR_THINKING, keep=turns)
+    return ContextEdit(CLEAR_THINKING, keep=turns)
 
 
 def _only(value: Mapping[str, Any], place: str, names: str) -> None:

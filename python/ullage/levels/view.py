@@ -236,7 +236,7 @@ def _with_standing(view: View, parts: Parts) -> Parts:
     left = standing_left(messages, removed, new_messages) if removed else []
     if not left:
         return parts
-    # After a provider's item, whatever it stands for: what stands before that is not read.
+    # Before the first part that followed the texts or replaces them; after a provider's item: what stands before that is not read.
     first = left[0][0]
     followers = (
         at

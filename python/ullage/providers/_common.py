@@ -501,11 +501,11 @@ def id_by(*parts: object) -> str:
 
 def take_first(waiting: list[tuple[str, str]], name: object) -> str | None:
     """The id of the first call of this name, which no longer waits; `None`: none of them is."""
-    call = next((pair for pair in waiting if pair[1] == name), None)
-    if call is None:
-        return None
-    waiting.remove(call)
-    return call[0]
+    for call in waiting:
+        if call[1] == name:
+            waiting.remove(call)
+            return call[0]
+    return None
 
 
 def with_parts(message: Any, change: Callable[[Any], Any]) -> Any:
@@ -710,30 +710,22 @@ def base64_image(block: Block) -> tuple[str, str] | None:
     return (media, data) if type(media) is str and type(data) is str else None
 
 
-def shown_in(
-    content: Any, text_type: str, image_url: Callable[[dict[str, Any]], Any]
-) -> list[Block] | None:
-    """Texts and images of the user's, as OpenAI's forms have them, in the internal view; `None`: there is something else.
-
-    `image_url`: the URL in a part that has just a type and an `image_url`; no string: it is of another form.
-    """
-    blocks: list[Block] = []
-    for part in content if type(content) is list else ():
-        if text := bare_texts([part], text_type, "text"):
-            blocks += text
-            continue
-        of_image = type(part) is dict and part.keys() == {"type", "image_url"}
-        url = image_url(part) if of_image else None
-        if type(url) is not str:
-            return None
-        blocks.append({"type": "image", "source": from_url(url)})
-    return blocks or None
+def are_shown(content: Any, *types: str) -> bool:
+    """Whether a content is a list of parts of these types, as a user shows them, that need no second look."""
+    if type(content) is not list or not content or not is_json(content):
+        return False
+    for part in content:
+        if type(part) is not dict or part.get("type") not in types or FOREIGN in part:
+            return False
+        if None in part.values() or part.get("text") == USER_FILLER:
+            return False
+    return True
 
 
 def input_parts(
     content: Iterable[Block], text_type: str, image: Callable[[str], dict[str, Any]]
 ) -> list[dict[str, Any]] | None:
-    """The reverse of `shown_in`; `image`: the form's part for an image with this URL."""
+    """Texts and images of the user's as parts of OpenAI's forms; `None`: there is something else. `image`: the part for one with this URL."""
     parts: list[dict[str, Any]] = []
     for block in content:
         if text := bare_texts([block], "text", text_type):

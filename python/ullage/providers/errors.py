@@ -77,11 +77,9 @@ def get(value: Any, key: str) -> Any:
 
 def gather(source: Any) -> Evidence:
     """Reads an exception, response, pair, event, body or text."""
-    status = None
-    if isinstance(source, tuple) and len(source) >= 2:
-        status = _status(source[0])
-    if status is not None:
-        return _from_body(source[1], status, _headers(source[2]) if len(source) > 2 else {})
+    if isinstance(source, tuple) and len(source) >= 2 and _status(source[0]) is not None:
+        headers = _headers(source[2]) if len(source) > 2 else {}
+        return _from_body(source[1], _status(source[0]), headers)
     if isinstance(source, BaseException):
         return _from_exception(source)
     if source is None or isinstance(source, str | bytes | bytearray | Mapping):

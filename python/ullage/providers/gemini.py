@@ -309,7 +309,6 @@ class _GeminiWriter:
         return _in_order_of_calls(written, self.losses)
 
     def system(self, system: str | Sequence[Block]) -> list[dict[str, Any]]:
-        """Parts of the system instruction."""
         blocks = enumerate(blocks_of(system))
         parts = [self.part(block, f"system[{index}]") for index, block in blocks]
         return [part for part in parts if part is not None]

@@ -29,6 +29,7 @@ from ullage.providers._common import (
     Internal,
     Losses,
     Shaped,
+    are_shown,
     arguments_in,
     arguments_out,
     as_text,
@@ -54,7 +55,6 @@ from ullage.providers._common import (
     own_data,
     placed,
     reverse,
-    shown_in,
     to_url,
     with_places,
     without_nulls,
@@ -344,7 +344,6 @@ class _ChatWriter:
         self.ids = map_short_ids(messages, _MAX_ID_CHARS)
 
     def system(self, system: str | Sequence[Block] | None) -> list[dict[str, Any]]:
-        """The leading system message."""
         if not system:
             return []
         role = self.system_role
@@ -646,9 +645,9 @@ def read_plain(item: Item, *_: object) -> Item | None:
     if role == "assistant":
         return _answer_in(item, content)
     if role == "user":
-        shown = content if type(content) is str else shown_in(content, "text", _image_url)
-        plain = shown is not None and item.keys() == _WORDS and content != USER_FILLER
-        return {"role": "user", "content": shown} if plain else None
+        shown = type(content) is str or are_shown(content, "text", "image_url")
+        plain = shown and item.keys() == _WORDS and content != USER_FILLER
+        return {"role": "user", "content": _content_in(content)} if plain else None
     call = item.get("tool_call_id")
     if role != "tool" or type(call) is not str or call.startswith("unknown_"):
         return None
@@ -658,16 +657,10 @@ def read_plain(item: Item, *_: object) -> Item | None:
     block: Block = {"type": "tool_result", "tool_use_id": call, "content": text}
     if item.keys() != _RESULT:
         extra = {key: item[key] for key in item if key not in _RESULT}
-        if FOREIGN in extra or not extra or not is_json(extra):
+        if FOREIGN in extra or not is_json(extra):
             return None
         block[FOREIGN] = {SHAPE: {"message": extra}}
     return {"role": "user", "content": [block]}
-
-
-def _image_url(part: dict[str, Any]) -> Any:
-    image = part["image_url"]
-    plain = part["type"] == "image_url" and type(image) is dict and image.keys() == {"url"}
-    return image["url"] if plain else None
 
 
 def _answer_in(message: Item, content: Any) -> Item | None:

@@ -25,6 +25,7 @@ from ullage.providers._common import (
     Internal,
     Losses,
     Shaped,
+    are_shown,
     arguments_in,
     arguments_out,
     as_text,
@@ -55,7 +56,6 @@ from ullage.providers._common import (
     placed,
     result_text,
     reverse,
-    shown_in,
     to_url,
     with_places,
     without_nulls,
@@ -117,7 +117,6 @@ def _message_blocks(item: Mapping[str, Any]) -> list[Block]:
 
 
 def _part_in(part: Any) -> Block:
-    """One part of a message or of an output."""
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind in ("input_text", "output_text", "text") and isinstance(part.get("text"), str):
         block: Block = {"type": "text", "text": part["text"]}
@@ -257,7 +256,6 @@ class _ResponsesWriter:
         self._kinds: dict[str, str] = {}  # id of a call → its item type, for the type of the output
 
     def items(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
-        """All items in order."""
         written: list[dict[str, Any]] = []
         for index, message in bare(messages):
             note_foreign(message, SHAPE, f"messages[{index}]", self.losses)
@@ -527,11 +525,9 @@ def _plain_message_in(item: Item, kind: object) -> Item | None:
     if kind != "message" and not bare_keys:
         return None
     if role == "user" and type(content) is list:
-        shown = None
-        if bare_keys or item.keys() == _MESSAGE:
-            shown = shown_in(content, "input_text", _image_url)
-        head = {FOREIGN: {SHAPE: {"head": dict[str, Any]()}}} if bare_keys else {}
-        return None if shown is None else {"role": "user", "content": shown, **head}
+        plain = bare_keys or item.keys() == _MESSAGE
+        shown = plain and are_shown(content, "input_text", "input_image")
+        return _message_in(item, role) if shown else None
     if bare_keys:
         plain = type(content) is str and (role == "user" or role == "assistant")
         return {"role": role, "content": content} if plain else None
@@ -554,10 +550,6 @@ def _plain_message_in(item: Item, kind: object) -> Item | None:
         "role": role,
         "content": [{"type": "text", "text": part["text"], FOREIGN: {SHAPE: data}}],
     }
-
-
-def _image_url(part: dict[str, Any]) -> Any:
-    return part["image_url"] if part["type"] == "input_image" else None
 
 
 def _reasoning_in(item: Item) -> Item | None:

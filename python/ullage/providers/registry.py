@@ -397,7 +397,6 @@ def forms_of(item: Any) -> tuple[str, ...]:
 
 
 def _of_body(item: Item) -> tuple[str, ...]:
-    """Of something without a role."""
     inner = item.get("message")
     if isinstance(inner, Mapping):
         return forms_of(inner)

@@ -91,6 +91,8 @@ def camel_cased(value: Any, key: str = "") -> Any:
     What a call or a result holds, and names in a schema, stay as they are; so does an object in which nothing changes.
     `key`: under which it stands; empty: it is the whole.
     """
+    if type(value) in ATOMS:
+        return value
     if isinstance(value, Mapping):
         named, fields = key in _BY_NAME, dict[Any, Any]()
         for name, item in value.items():
