@@ -30,6 +30,7 @@ def test_it_holds_data_types_and_licence():
         "ullage/compaction/texts.toml",
         "ullage/providers/errors.toml",
         "ullage/legality/rules.toml",
+        "ullage/testing/laws.toml",
         "ullage/testing/material.toml",
         "ullage/testing/words.toml",
     }

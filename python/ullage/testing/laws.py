@@ -7,8 +7,8 @@
     python -m ullage.testing.laws my_module:mine --cases 500
     pytest -p ullage.testing.laws --compactor my_module:mine
 
-Conversations are made from a seed, and for each law there is the case of a public issue in which breaking it hurt. Nothing but the
-standard library is needed (and pytest for the plugin).
+Conversations are made from a seed, and for each law there is the case of a public issue in which breaking it hurt. Nothing else has to
+be installed (but pytest for the plugin).
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import combinations, islice, pairwise, takewhile
 from typing import Any, NamedTuple
+
+from ullage._start import table
 
 Messages = list[dict[str, Any]]
 Run = Callable[[Messages, int], Sequence[dict[str, Any]]]
@@ -397,33 +399,22 @@ class Law(NamedTuple):
 LAWS: list[Law] = []
 """All laws, in order."""
 
-
-def law(
-    issue: str,
-    text: str,
-    target: int,
-    needs: str = "",
-    runs_again: bool = False,
-    once: bool = False,
-) -> Callable[[Check], Check]:
-    """Adds a check to the laws."""
-
-    def add(check: Check) -> Check:
-        name, says = check.__name__.replace("_", "-"), (check.__doc__ or "").split("\n")[0]
-        LAWS.append(Law(name, says, issue, case(text, target), check, needs, runs_again, once))
-        return check
-
-    return add
+_ROWS = table(__file__, "laws.toml")
 
 
-TWO_ROUNDS = "user 30, tools 300, assistant 45, user 45, tools 300, user 25"
-TWO_LONG_ROUNDS = TWO_ROUNDS.replace("300", "400")
+def law(check: Check) -> Check:
+    """Adds a check to the laws; `laws.toml` has its issue, and when it is asked."""
+    row = dict(_ROWS[check.__name__])
+    name, says = check.__name__.replace("_", "-"), (check.__doc__ or "").split("\n")[0]
+    example = case(row.pop("example"), row.pop("target"))
+    LAWS.append(Law(name, says, row.pop("issue"), example, check, **row))
+    return check
 
 
 # ---- the laws --------------------------------------------------------------------------------
 
 
-@law("langchain-ai/langchain#38352", "user 30, tools 200+200+200, tools 200+200, user 25", 450)
+@law
 def pairs(trial: Trial) -> str | None:
     """Each result stands after its call, and each call still has the result that it had."""
     had = {part.name for part in trial.old if part.kind == "result"}
@@ -437,11 +428,7 @@ def pairs(trial: Trial) -> str | None:
     return None
 
 
-@law(
-    "BaseIntelligence/bounty-challenge#13662",
-    "user 30, assistant 45, user 30, assistant 45, user 30, assistant 45, user 25",
-    300,
-)
+@law
 def order(trial: Trial) -> str | None:
     """What is kept stands once, in the order in which it was said."""
     places = {_key(part): at for at, part in enumerate(trial.old)}
@@ -453,7 +440,7 @@ def order(trial: Trial) -> str | None:
     return None
 
 
-@law("anomalyco/opencode#13838", "user 30, assistant 200, user 30, assistant 200, user 25", 300)
+@law
 def nothing_invented(trial: Trial) -> str | None:
     """Nobody is made to say what they did not; a text of the compactor shows that it is one, and its facts are in the source."""
     results = {part.name: part for part in trial.old if part.kind == "result"}
@@ -481,11 +468,7 @@ def nothing_invented(trial: Trial) -> str | None:
     return None
 
 
-@law(
-    "microsoft/agent-framework#4991",
-    "user 30, tools 300, assistant 25, user 20, tools 300, user 25",
-    300,
-)
+@law
 def user_not_lost_in_silence(trial: Trial) -> str | None:
     """A message of the user that was removed is quoted, or a text says that something was removed."""
     now = "\n".join(part.text for part in trial.new)
@@ -496,11 +479,7 @@ def user_not_lost_in_silence(trial: Trial) -> str | None:
     return None
 
 
-@law(
-    "openclaw/openclaw#35522",
-    "user 30, tools 300, assistant 300, user 300, assistant 300, user 25",
-    300,
-)
+@law
 def newest_input_last(trial: Trial) -> str | None:
     """What the model has to answer next stands last; of results that it has not seen a text may say there that they were removed."""
     last, shown = trial.old[-1], [part for part in trial.new if part.kind != "sealed"]
@@ -511,7 +490,7 @@ def newest_input_last(trial: Trial) -> str | None:
     return f"last is {_shown(newest) if newest else 'nothing'}, not {_shown(last)}"
 
 
-@law("anomalyco/opencode#27924", "user 30, tools 1500, user 300, tools 1500, user 25", 600)
+@law
 def target_kept_or_refused(trial: Trial) -> str | None:
     """What is left is within the target, or an error says why not."""
     if trial.after is None and isinstance(trial.error, CRASHES):
@@ -534,7 +513,7 @@ def target_kept_or_refused(trial: Trial) -> str | None:
     return f"{left} tokens are left, the target is {trial.case.target}" if left > most else None
 
 
-@law("arcee-ai/nac#147", TWO_LONG_ROUNDS, 600, runs_again=True)
+@law
 def idempotent(trial: Trial) -> str | None:
     """What was left is left as it is if it is asked for again."""
     again = trial.run(trial.after or [])
@@ -543,7 +522,7 @@ def idempotent(trial: Trial) -> str | None:
     return _difference(trial.new, parts(again))
 
 
-@law("felinics/Memoh#207", TWO_ROUNDS, 300, "target", runs_again=True)
+@law
 def monotone(trial: Trial) -> str | None:
     """What stands there for a target, whole or shortened, also stands there for one twice as large."""
     more = trial.run(trial.before, trial.case.target * 2)
@@ -556,11 +535,7 @@ def monotone(trial: Trial) -> str | None:
     return f"{_shown(lost[0])} is kept for {trial.case.target}, and not for twice that"
 
 
-@law(
-    "anthropics/claude-code#55555",
-    "user 30, assistant 300, user 30, tools 300, assistant 45, user 25",
-    250,
-)
+@law
 def closed_stays_closed(trial: Trial) -> str | None:
     """What the user asked and the model answered does not stand there unanswered."""
     follows = dict(pairwise(trial.old))
@@ -572,11 +547,7 @@ def closed_stays_closed(trial: Trial) -> str | None:
     return None
 
 
-@law(
-    "shenjianan97/persistent-agent-runtime#91",
-    "user 30, tools 300, user 45, assistant 25, tools 300, user 25",
-    300,
-)
+@law
 def data_is_no_instruction(trial: Trial) -> str | None:
     """What a tool returned does not become the words of the user or of the system."""
     inputs = {part.text for part in trial.old if part.role == "user"}
@@ -592,7 +563,7 @@ def data_is_no_instruction(trial: Trial) -> str | None:
     return None
 
 
-@law("openclaw/openclaw#10099", TWO_LONG_ROUNDS, 600, "model", runs_again=True)
+@law
 def failure_changes_nothing(trial: Trial) -> str | None:
     """If its model fails, there is an error, or the conversation as it was, or a result that keeps the laws without the model."""
     messages, failing = copy.deepcopy(trial.before), trial.compactor.failing or trial.compactor.run
@@ -609,12 +580,7 @@ def failure_changes_nothing(trial: Trial) -> str | None:
     return f"{_shown(lost[0])} was removed, though nothing was summarised" if lost else None
 
 
-@law(
-    "oguzbilgic/kern-ai#295",
-    "user 6, tools 200, assistant 9, user 9, tools 200, assistant 5, user 5",
-    450,
-    runs_again=True,
-)
+@law
 def prefix_is_stable(trial: Trial) -> str | None:
     """Between compactions nothing in front changes: of four turns of a twentieth of the target not each one rewrites it."""
     history, left = list(trial.before), list(trial.after or ())
@@ -633,18 +599,14 @@ def prefix_is_stable(trial: Trial) -> str | None:
     return "each of four short turns changed what stands in front of it"
 
 
-@law("MervinPraison/PraisonAI#1808", TWO_ROUNDS, 450, runs_again=True)
+@law
 def equal_input_equal_output(trial: Trial) -> str | None:
     """The same conversation and target give the same result."""
     again = trial.run(trial.before)
     return "refused the second time" if again is None else _difference(trial.new, parts(again))
 
 
-@law(
-    "anthropics/claude-code#67500",
-    "user 30, tools 300, user 12, assistant 45, user 45, tools 300, user 25",
-    450,
-)
+@law
 def rules_stay(trial: Trial) -> str | None:
     """A rule that the user gave stays verbatim."""
     now = "\n".join(part.text for part in trial.new if part.kind == "text")
@@ -655,11 +617,7 @@ def rules_stay(trial: Trial) -> str | None:
     return None
 
 
-@law(
-    "earendil-works/pi#2608",
-    "user 30, assistant 45, user 30, tools 200, assistant 45, user 25",
-    300,
-)
+@law
 def newest_is_kept_first(trial: Trial) -> str | None:
     """No older text is kept whole while a newer one of the same role is removed, and for a target no older result that is as large as a newer one that is shortened."""
     now = set(trial.new)
@@ -677,7 +635,7 @@ def newest_is_kept_first(trial: Trial) -> str | None:
     return None
 
 
-@law("yologdev/yoagent#150", TWO_ROUNDS, 600, "target")
+@law
 def target_is_used(trial: Trial) -> str | None:
     """Where something is removed, a third of the target is used, and what was removed last would not leave another third free."""
     left, target = trial.size(trial.after or []), trial.case.target * trial.compactor.aims // 100
@@ -703,7 +661,7 @@ def _removed_last(trial: Trial) -> Messages:
     return next((step for step in reversed(steps) if not now.issuperset(parts(step))), [])
 
 
-@law("bastani-inc/atomic#2052", TWO_ROUNDS, 450, "report", runs_again=True)
+@law
 def report_is_true(trial: Trial) -> str | None:
     """What it states of itself is so: sizes, what was kept and what was removed, and where each line comes from."""
     stated = trial.compactor.stated
@@ -711,7 +669,7 @@ def report_is_true(trial: Trial) -> str | None:
     return next(iter(untruths), None)
 
 
-@law("brcampidelli/chimera-agent#60", "user 30, tools 300, assistant 25, tools 300", 300)
+@law
 def newest_request_stays(trial: Trial) -> str | None:
     """What the user wrote last stands verbatim, white space, quotation marks and fences aside, and so do its images."""
     places = [at for at, part in enumerate(trial.old) if (part.kind, part.role) == ("text", "user")]
@@ -726,7 +684,7 @@ def newest_request_stays(trial: Trial) -> str | None:
     return None
 
 
-@law("BerriAI/litellm#28868", "user 118, user 98, assistant 75, user 4", 408, runs_again=True)
+@law
 def second_time_too(trial: Trial) -> str | None:
     """After a few more turns and a second compaction of what the first one left, laws 1 to 5, 9, 10, 14 and 18 still hold."""
     if not trial.changed or trial.compactor.sees_all:
@@ -749,7 +707,7 @@ def second_time_too(trial: Trial) -> str | None:
     return next((f"the second time {words}" for check in checks if (words := check(later))), None)
 
 
-@law("IvoryCanvas/QAMap#148", TWO_LONG_ROUNDS, 600)
+@law
 def words_stay_whole(trial: Trial) -> str | None:
     """Where a text is cut, no word is: half a path is the path of nothing, or of something else."""
     whole = {part.name: part.text for part in trial.old if part.kind == "result"}
@@ -771,13 +729,7 @@ _CUT = re.compile(
 """The ends of a text around a mark of what was left out: first in a fence, on a line of its own, or in a line."""
 
 
-@law(
-    "NorthlandPositronics/Cogtrix#2397",
-    "user 102, tools 26, tools 69",
-    300,
-    "target",
-    runs_again=True,
-)
+@law
 def smaller_target_leaves_less(trial: Trial) -> str | None:
     """A target a quarter smaller does not leave a fifth more."""
     less = trial.run(trial.before, trial.case.target * 3 // 4) if trial.changed else None
@@ -792,7 +744,7 @@ LEAST_WORK = (100 * LONG * TIMES_LONGER, 0.05)
 """Calls and seconds for the longer one: less is no cost."""
 
 
-@law("minpeter/kiro-lb#35", "user 6, tools 30, assistant 9", 1000, once=True)
+@law
 def cost_is_linear(trial: Trial) -> str | None:
     """Eight times the messages take about eight times the work: in calls, and in time."""
     # Calls are the same on a busy machine; but a loop in C is one call.
@@ -842,7 +794,7 @@ def _seconds(compactor: Compactor, length: int) -> float:
     return max(min(seconds), 1e-4)
 
 
-@law("Yeachan-Heo/gajae-code#2335", "user 30, tools 300, user 25", 300, "target", once=True)
+@law
 def room_is_used_on_average(trial: Trial) -> str | None:
     """Of 48 targets a hundredth at most is left free where what was removed last would have fitted in."""
     free, room = 0, 0
@@ -864,7 +816,7 @@ def _long_trials(compactor: Compactor, count: int) -> Iterator[Trial]:
                 yield trial
 
 
-@law("open-webui/open-webui#30035", "user 30, tools 300, user 25", 300, "promise", once=True)
+@law
 def promises_hold_on_average(trial: Trial) -> str | None:
     """Over 160 targets it uses as much, keeps as much verbatim and asks its model as often as it promises; on its own settings as much is left as it promises."""
     one = trial.compactor

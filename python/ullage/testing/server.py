@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from operator import itemgetter
-from types import TracebackType
 from typing import Any, ClassVar, Final, NamedTuple
 
 import orjson
@@ -825,12 +824,7 @@ class ScriptedServer:
     def __enter__(self) -> ScriptedServer:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.stop()
 
     @property
