@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from ullage import outgoing
+from tests.golden.vectors.short import document
+from ullage import ContextManager, outgoing, validate
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.legality.repairs import repair
@@ -120,3 +121,22 @@ def test_a_call_that_becomes_text_may_hold_what_json_cannot(key):
     assert (done.left, done.messages[1]["parts"][0]["text"][:15]) == ((), "[function call]")
     block = {"type": "text", "text": {key: 1}}
     assert repair([{"role": "user", "content": [block]}], provider="anthropic").ok
+
+
+def test_the_oldest_documents_over_the_pages_of_a_request_give_way():
+    model, asked = "claude-opus-4-1", {"type": "text", "text": "read them"}
+    nested = {"type": "tool_result", "tool_use_id": "t1", "content": [document(60)]}
+    messages = [
+        {"role": "user", "content": [document(30), {"type": "text", "text": "one"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "read", "input": {}}]},
+        {"role": "user", "content": [nested, document(50), asked]},
+    ]  # fmt: skip
+    done = repair(messages, provider="anthropic", model=model)
+    assert (done.ok, {one.rule for one in done.repairs}) == (True, {"A22"})
+    gone = {"type": "text", "text": "[document]"}
+    assert done.messages[0]["content"][0] == gone
+    assert done.messages[2]["content"][1:] == [document(50), asked]
+    manager = ContextManager(model=model)
+    for message in messages:
+        manager.add(message)
+    assert validate(manager.prepare().messages, provider="anthropic", model=model).ok

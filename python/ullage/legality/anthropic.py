@@ -135,7 +135,7 @@ def _plan(request: RepairRequest) -> Plan:
         ("A08 A09 A10", lambda d: repair_server_tools(d, tools=tools, resume=request.resume)),
         ("A12", lambda d: repair_system(d, mid_system_ok=mid_system_ok)),
         ("A05 A06 A07 A08", lambda d: repair_pairs(d, orphans=request.orphans)),
-        ("A21", lambda d: repair_media(d, facts=facts)),
+        ("A21 A22", lambda d: repair_media(d, facts=facts)),
         (
             "A11",
             lambda d: repair_last_word(d, prefill_ok=prefill_ok, policy=request.trailing),

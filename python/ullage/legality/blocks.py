@@ -25,7 +25,7 @@ from ullage.legality.draft import (
     with_parts,
 )
 from ullage.legality.originals import sealed, unmarked, without
-from ullage.legality.params import MAX_MARKERS
+from ullage.legality.params import MAX_MARKERS, pages_of
 from ullage.messages import THINKING, same_items
 
 NESTED_KINDS: Final = frozenset(
@@ -491,7 +491,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     return left_out(type(value).__name__)
 
 
-# Images over the limits (A21): a placeholder in the request, the log keeps them.
+# Images and documents over the limits (A21, A22): a placeholder in the request, the log keeps them.
 
 
 # docs vision: above 20 images no side may exceed 2000 px, and 8000 px otherwise (A21).
@@ -511,7 +511,7 @@ def repair_media(draft: Draft, *, facts: Mapping[str, Any]) -> None:
             return False
         return media_type not in _FORMATS or len(data) > most_chars or _longest(image) > MAX_PX
 
-    _replace(draft, refused, "an image of a form that is refused")
+    _replace(draft, "image", refused, "an image of a form that is refused")
     over = _count(draft, "image") - int(facts.get("image_limit", 100))
 
     def oldest(_: Mapping[str, Any]) -> bool:
@@ -520,10 +520,21 @@ def repair_media(draft: Draft, *, facts: Mapping[str, Any]) -> None:
         return over >= 0
 
     if over > 0:
-        _replace(draft, oldest, "an image over the number that a request may hold")
+        _replace(draft, "image", oldest, "an image over the number that a request may hold")
     media = _count(draft, "image") + (_count(draft, "document") if facts.get("pdfs_count") else 0)
     if media > MANY_IMAGES:
-        _replace(draft, lambda i: _longest(i) > MAX_MANY_PX, "a large image among many")
+        _replace(draft, "image", lambda i: _longest(i) > MAX_MANY_PX, "a large image among many")
+    most_pages = int(facts.get("page_limit", 0))
+    pages = sum(map(pages_of, _of_kind(draft, "document"))) if most_pages else 0
+
+    def oldest_pages(document: Mapping[str, Any]) -> bool:
+        nonlocal pages
+        own = pages_of(document) if pages > most_pages else 0
+        pages -= own
+        return own > 0
+
+    if pages > most_pages:
+        _replace(draft, "document", oldest_pages, "a document over the pages", rule="A22")
 
 
 def _data(image: Mapping[str, Any]) -> tuple[str, str]:
@@ -538,15 +549,27 @@ def _longest(image: Mapping[str, Any]) -> int:
     return max(core.image_size(data)) if data else 0
 
 
-def _count(draft: Draft, kind: str) -> int:
+def _of_kind(draft: Draft, kind: str) -> list[Any]:
     """Blocks of a kind, those inside results included."""
     blocks = [block for slot in draft.speaking() for block in slot.blocks]
     nested = [part for block in blocks if kind_of(block) == "tool_result" for part in _parts(block)]
-    return sum(kind_of(block) == kind for block in (*blocks, *nested))
+    return [block for block in (*blocks, *nested) if kind_of(block) == kind]
 
 
-def _replace(draft: Draft, which: Callable[[Mapping[str, Any]], bool], what: str) -> None:
-    """Puts a placeholder where such images stand; the cache marker of what it stands for stays."""
+def _count(draft: Draft, kind: str) -> int:
+    return len(_of_kind(draft, kind))
+
+
+def _replace(
+    draft: Draft,
+    kind: str,
+    which: Callable[[Mapping[str, Any]], bool],
+    what: str,
+    *,
+    rule: str = "A21",
+) -> None:
+    """Puts a placeholder where such media stand, the oldest first; the cache marker of what it stands for stays."""
+    name = PLACEHOLDERS[kind]
 
     def swapped(block: Any) -> Any:
         if kind_of(block) == "tool_result":
@@ -554,13 +577,13 @@ def _replace(draft: Draft, which: Callable[[Mapping[str, Any]], bool], what: str
         return swapped_part(block)
 
     def swapped_part(part: Any) -> Any:
-        if kind_of(part) != "image" or not which(part):
+        if kind_of(part) != kind or not which(part):
             return part
         marker = part.get("cache_control")
-        text = text_block(IMAGE)
+        text = text_block(name)
         return text if marker is None else {**text, "cache_control": marker}
 
-    draft.change("A21", f"replaced {what} by {IMAGE}", swapped)
+    draft.change(rule, f"replaced {what} by {name}", swapped)
 
 
 # System messages at their place, and the last word (A11, A12).
