@@ -248,7 +248,7 @@ class SessionScreen(Screen[None]):
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """Show the message under the cursor."""
-        key = event.row_key.value if event.row_key else None
+        key = event.row_key.value
         if key is None or self.shown is None:
             return
         if event.data_table.id == "list":
