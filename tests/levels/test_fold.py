@@ -282,7 +282,7 @@ def test_a_fold_of_a_fold_cuts_no_line_and_counts_all_that_went():
         )
         lines = record.split(RECORD_HEAD)[1].split(RECORD_TAIL)[0].strip().splitlines()
         calls = [line for line in lines if line.startswith("- `Bash cat ")]
-        told = [line for line in lines if line.startswith("- Found: Part ")]
+        told = [line for line in lines if line.startswith("- Said: Part ")]
         numbers = [int(line.split()[3].rstrip("`")) for line in calls]
         assert numbers == list(range(numbers[0], numbers[-1] + 1))  # the oldest went, in order
         left = [line for line in lines if line.endswith(" left out)")]

@@ -311,7 +311,7 @@ def test_the_newest_remarks_are_an_account_without_gaps():
     for tokens in (900, 1_500):
         text = render(collect(narrated(towns)), tokens=tokens)
         course = parse_sections(text)[5]
-        [account] = [line for line in course.split("\n") if line.startswith("- Found:")]
+        [account] = [line for line in course.split("\n") if line.startswith("- Said:")]
         told = [int(n) for n in re.findall(r"Check (\d+) is green", account)]
         step = parse_sections(text)[9]
         last = [int(n) for n in re.findall(r"Check (\d+) is green", step)]

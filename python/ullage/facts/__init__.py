@@ -9,21 +9,20 @@ from ullage._start import on_first_use
 if TYPE_CHECKING:
     from ullage.facts.collector import (
         AgreedItem as AgreedItem,
-        AgreedState as AgreedState,
         CommitmentList as CommitmentList,
         collect,
         commitments_of,
         note_inputs as note_inputs,
     )
-    from ullage.facts.model import Facts as Facts
+    from ullage.facts.model import AgreedState as AgreedState, Facts as Facts
     from ullage.facts.rules import CommitmentKind as CommitmentKind
     from ullage.facts.words import is_user_input as is_user_input
 
 __all__ = ["collect", "commitments_of"]
 
 _HOMES = {
-    "collector": "AgreedItem AgreedState CommitmentList collect commitments_of note_inputs",
-    "model": "Facts",
+    "collector": "AgreedItem CommitmentList collect commitments_of note_inputs",
+    "model": "AgreedState Facts",
     "rules": "CommitmentKind",
     "words": "is_user_input",
 }

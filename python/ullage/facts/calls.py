@@ -186,24 +186,22 @@ _PATCH_ACTIONS = {"Update": Action.EDIT, "Add": Action.WRITE, "Delete": Action.D
 def read_call(name: Any, arguments: Any) -> tuple[CallEffect, ...]:
     """The effects of a call: one, or one for each file of a patch and each call of a script."""
     name = clean(name, 200) or "tool"
-    script = arguments if isinstance(arguments, str) else _script(arguments)
-    inner = calls_in_script(script) if script else []
-    if inner:
+    script = _script(arguments)
+    if script and (inner := calls_in_script(script)):
         return tuple(call for tool, body in inner for call in _read(tool, body))
     return _read(name, arguments)
 
 
 def _script(arguments: Any) -> str:
-    """The one string of an input that holds nothing else, if it calls tools."""
-    if not isinstance(arguments, (dict, Mapping)) or len(arguments) != 1:
-        return ""
-    (only,) = arguments.values()
-    return only if isinstance(only, str) and "tools." in only else ""
+    """The text of an input that is nothing else, if it calls tools."""
+    if isinstance(arguments, (dict, Mapping)) and len(arguments) == 1:
+        (arguments,) = arguments.values()
+    return arguments if isinstance(arguments, str) and "tools." in arguments else ""
 
 
 def listed_in(arguments: Any) -> Any:
     """The input of the newest call in a script that writes a list of tasks; `None`: none does."""
-    script = arguments if isinstance(arguments, str) else _script(arguments)
+    script = _script(arguments)
     if "update_plan" not in script:
         return None
     lists = [body for tool, body in calls_in_script(script) if tool == "update_plan"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -19,12 +18,13 @@ from ullage._start import Frozen, pattern
 from ullage.facts import names, rules, sections, tallies, words, work
 from ullage.facts.calls import Action, CallEffect, listed_in, read_call
 from ullage.facts.model import (
+    STILL_OPEN,
     AgentRun,
+    AgreedState,
     AnsweredQuestion,
     Commit,
     Facts,
     Origin,
-    Previous,
     Statement,
     Task,
     UserInput,
@@ -92,7 +92,11 @@ _BARE = pattern(
     r"(?:^|\b(?:go with|let['’]?s (?:try|do|go with|take)|try|take|do|pick|choose|prefer|want|think)) ?#?(\d{1,2}|[A-H]|^[a-h])(?=\W|$)"
 )
 _LISTS = pattern(r"\s*\d{1,2}[.)]\s+\S")  # a list of the user's own: "1. it happened twice".
-_OFFER = r"^[#>*_\s-]{{0,8}}(?:(?:option|approach|choice|variant|alternative|proposal|scenario|design|version|plan) ){}#?[*_(]{{0,3}}{}[*_]{{0,2}}[.):\]—–-]"
+_OFFER = pattern(
+    r"^[#>*_\s-]{0,8}(?P<kind>(?:option|approach|choice|variant|alternative|proposal|scenario|design|version|plan) )?#?[*_(]{0,3}"
+    r"(?P<sign>\d{1,2}|[A-H])[*_]{0,2}[.):\]—–-]",
+    re.I | re.M,
+)
 
 
 def chosen_option(reply: str, offers: Sequence[str]) -> str:
@@ -107,11 +111,10 @@ def chosen_option(reply: str, offers: Sequence[str]) -> str:
     if match is None:
         return ""
     for text in reversed(offers):
-        for heads in ("{1}", "?") if named else ("?",):
-            places = list(
-                re.finditer(_OFFER.format(heads, r"(\d{1,2}|[A-H])"), text[:SCANNED], re.I | re.M)
-            )
-            chosen = [at for at, place in enumerate(places) if place[1].lower() == match[1].lower()]
+        every = list(_OFFER.finditer(text[:SCANNED]))
+        for places in ([place for place in every if place["kind"]], every) if named else (every,):
+            sign = match[1].lower()
+            chosen = [at for at, place in enumerate(places) if place["sign"].lower() == sign]
             if chosen and len(places) > 1:  # the last list is the one that was answered
                 following = [place.start() for place in places[chosen[-1] + 1 :]]
                 begin = places[chosen[-1]].start()
@@ -261,7 +264,7 @@ class Collector:
         self._open = OpenWork()
         self._launched: dict[str, str] = {}  # tasks of sub-agents that answer later, by call
         self._plan, self._plan_mode, self._interrupted = "", False, False
-        self._previous: Previous | None = None
+        self._previous: sections.Previous | None = None
         self._last_said, self._pending_question = "", ""
         self._offered: tuple[str, ...] = ()  # the list that the newest message of the user follows
         self._messages = self._tool_uses = 0
@@ -512,18 +515,16 @@ class Collector:
         """A call has its result, in an item at an index."""
         first, at = opened.calls[0], opened.at
         action = first.action
-        committed = False
+        commits: list[tuple[str, str, str]] = []
         if action is Action.COMMAND or action is Action.POLL:
-            ends = words.ends_of(text, tallies.NAMES_CHARS)
-            commits = names.commits_in(ends)
-            committed = bool(commits if ends is text else names.commits_in(text))
-            if (commits or committed) and tallies.is_scratch(first.target, text):
-                commits, committed = [], False
+            commits = names.commits_in(text)
+            if commits and tallies.is_scratch(first.target, text):
+                commits = []
             for branch, digest, subject in commits:
                 self._commits[digest] = Commit(index, branch, digest, subject)
         elif action is Action.AGENT and words.is_launch(text):
             self._launched[words.launched_as(text) or opened.id] = first.target[:2000]
-        self._log.ended(opened.calls, at, outcome, text, committed=committed)
+        self._log.ended(opened.calls, at, outcome, text, committed=bool(commits))
         self._tried(opened, outcome)
         if not outcome.ok:
             return
@@ -624,17 +625,6 @@ class CourseCollector(Collector):
 # What a conversation has agreed on, as data: rules, decisions, plan, tasks and open work, each with who said it and its state.
 
 
-class AgreedState(StrEnum):
-    """Whether it still holds, or how far it is."""
-
-    HOLDS = "holds"
-    REPLACED = "replaced"
-    OPEN = "open"
-    FAILED = "failed"
-    DONE = "done"
-    WITHDRAWN = "withdrawn"
-
-
 class AgreedItem(Frozen):
     """One rule, decision or piece of work, verbatim."""
 
@@ -669,8 +659,7 @@ class CommitmentList(Frozen):
     @property
     def open(self) -> tuple[AgreedItem, ...]:
         """The work that is still to be done, also what a call failed at."""
-        still = (AgreedState.OPEN, AgreedState.FAILED)
-        return tuple(item for item in self.items if item.state in still)
+        return tuple(item for item in self.items if item.state in STILL_OPEN)
 
 
 def commitments_of(items: Iterable[Item]) -> CommitmentList:
@@ -725,7 +714,5 @@ def _work(facts: Facts) -> Iterator[AgreedItem]:
     open_work = [(item, item.text) for item in (*facts.still_open, *facts.closed_work)]
     rows: list[tuple[Task | WorkItem, str]] = [*tasks, *open_work]
     for item, text in rows:
-        state, todo = AgreedState(item.state.value), CommitmentKind.TODO
-        yield AgreedItem(
-            todo, text, item.origin, item.index, state, call=item.call, error=item.error
-        )
+        by, at, todo = item.origin, item.index, CommitmentKind.TODO
+        yield AgreedItem(todo, text, by, at, item.state, call=item.call, error=item.error)

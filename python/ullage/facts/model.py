@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ullage._start import Frozen
 from ullage.facts.calls import Action
 from ullage.facts.names import NameKind, is_well_known
+from ullage.facts.sections import Previous
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import Kind
 
@@ -23,22 +24,27 @@ class Origin(StrEnum):
     SUMMARY = "summary"  # an earlier summary said so
 
 
-class WorkState(StrEnum):
-    """How far something is that was to be done."""
+class AgreedState(StrEnum):
+    """Whether it still holds, or how far it is."""
 
+    HOLDS = "holds"
+    REPLACED = "replaced"
     OPEN = "open"
     FAILED = "failed"  # the newest call about it failed: it is still to be done
     DONE = "done"
     WITHDRAWN = "withdrawn"
 
 
+STILL_OPEN = (AgreedState.OPEN, AgreedState.FAILED)
+
+
 _STATES = {
-    "completed": WorkState.DONE,
-    "done": WorkState.DONE,
-    "cancelled": WorkState.WITHDRAWN,
-    "deleted": WorkState.WITHDRAWN,
-    "failed": WorkState.FAILED,
-    "error": WorkState.FAILED,
+    "completed": AgreedState.DONE,
+    "done": AgreedState.DONE,
+    "cancelled": AgreedState.WITHDRAWN,
+    "deleted": AgreedState.WITHDRAWN,
+    "failed": AgreedState.FAILED,
+    "error": AgreedState.FAILED,
 }
 
 
@@ -162,15 +168,15 @@ class Task:
     error: str = ""  # of an open one: the line of that call, which failed
 
     @property
-    def state(self) -> WorkState:
+    def state(self) -> AgreedState:
         """Whether it is still to be done, by the host's word for it and by what calls about it came to."""
         state = _STATES.get(self.status)
-        return state or (WorkState.FAILED if self.error else WorkState.OPEN)
+        return state or (AgreedState.FAILED if self.error else AgreedState.OPEN)
 
     @property
     def open(self) -> bool:
         """Whether it is still to be done, also if a call failed at it."""
-        return self.state in (WorkState.OPEN, WorkState.FAILED)
+        return self.state in STILL_OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +185,7 @@ class WorkItem:
 
     index: int  # of the message that said so, or that closed it
     text: str
-    state: WorkState = WorkState.OPEN
+    state: AgreedState = AgreedState.OPEN
     origin: Origin = Origin.ASSISTANT
     # Id of the call that did it, else of the newest one about it; empty: none, or unknown.
     call: str = ""
@@ -231,20 +237,6 @@ class AgentRun(Frozen):
     origin: Origin = Origin.TOOL
 
 
-class Previous(Frozen):
-    """The summary of an earlier compaction: its sections by number (1 to 9), and its pins."""
-
-    text: str
-    sections: tuple[tuple[int, str], ...] = ()
-    index: int = -1
-    kept_inputs: tuple[str, ...] = ()  # user messages that code appended, oldest first
-    kept_numbers: tuple[int, ...] = ()  # their numbers
-
-    def section(self, number: int) -> str:
-        """A section's text; empty if the summary has none."""
-        return dict(self.sections).get(number, "")
-
-
 class Facts(Frozen):
     """The facts that code keeps about a conversation (FULL-8)."""
 
@@ -282,6 +274,11 @@ class Facts(Frozen):
     word_counts: WordCounts = field(default_factory=WordCounts, compare=False)  # of the inputs
     # What a writer read out of them, as a summary is written several times until it fits.
     read: dict[str, tuple[object, object]] = field(default_factory=dict, compare=False)
+
+    @property
+    def requested_at(self) -> int:
+        """Index of the user's newest message; -1: there is none."""
+        return self.inputs[-1].index if self.inputs else -1
 
     @property
     def state(self) -> Facts:

@@ -458,9 +458,6 @@ def _quoted_to(text: str, at: int) -> int:
 
 
 _BREAK = pattern(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
-_WIDE_END = pattern("[。！？]")
-# The same for a text without wide marks: it begins with what is looked for quickly.
-_BREAK_AT_BLANKS = pattern(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n))")
 
 
 def sentences(text: str) -> list[Sentence]:
@@ -472,8 +469,8 @@ def sentences(text: str) -> list[Sentence]:
             parts = core.split_sentences(covered, 1, len(covered))
             sentences += [(part, part) for part in parts]
             continue
-        start, breaks = 0, _BREAK if _WIDE_END.search(covered) else _BREAK_AT_BLANKS
-        ends = [(mark.start(), mark.end()) for mark in breaks.finditer(covered)]
+        start = 0
+        ends = [(mark.start(), mark.end()) for mark in _BREAK.finditer(covered)]
         for stop, following in (*ends, (len(covered), 0)):
             if whole := paragraph[start:stop].strip():
                 sentences.append((whole, covered[start:stop].strip()))

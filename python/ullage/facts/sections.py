@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind
-from ullage._start import pattern
+from ullage._start import Frozen, pattern
 from ullage.messages import BlockView, Item, message_of
-
-if TYPE_CHECKING:
-    from ullage.facts.model import Previous
-
 
 # In order; the number of a section is its position, from 1.
 HEADINGS = (
@@ -129,17 +125,24 @@ def _number_of(line: str) -> tuple[int, str]:
     return 0, ""
 
 
-def parse_sections(text: str) -> dict[int, str]:
-    """The sections of a summary by number; wording, marks and order of the headings may vary. Text before the first heading is dropped."""
-    lines_by_number: dict[int, list[str]] = {}
-    current, fence = 0, ""
+def fenced_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Each line, and whether it is part of a code block; one that is never closed reaches to the end."""
+    fence = ""
     for line in text.split("\n"):
         mark = _FENCE.match(line)
+        yield line, bool(fence or mark)
         if mark and not fence:
             fence = mark[1]
         elif mark and mark[1].startswith(fence) and line.strip() == mark[1]:
             fence = ""
-        number, title = (0, "") if fence or mark else _number_of(line)
+
+
+def parse_sections(text: str) -> dict[int, str]:
+    """The sections of a summary by number; wording, marks and order of the headings may vary. Text before the first heading is dropped."""
+    lines_by_number: dict[int, list[str]] = {}
+    current = 0
+    for line, fenced in fenced_lines(text):
+        number, title = (0, "") if fenced else _number_of(line)
         if number and number not in lines_by_number:
             current = number
             lines_by_number[number] = [title] if title else []
@@ -148,10 +151,22 @@ def parse_sections(text: str) -> dict[int, str]:
     return {number: "\n".join(lines).strip("\n") for number, lines in lines_by_number.items()}
 
 
+class Previous(Frozen):
+    """The summary of an earlier compaction: its sections by number (1 to 9)."""
+
+    text: str
+    sections: tuple[tuple[int, str], ...] = ()
+    index: int = -1
+    kept_inputs: tuple[str, ...] = ()  # user messages that code appended, oldest first
+    kept_numbers: tuple[int, ...] = ()  # their numbers
+
+    def section(self, number: int) -> str:
+        """A section's text; empty if the summary has none."""
+        return dict(self.sections).get(number, "")
+
+
 def parse_summary(text: str) -> Previous:
     """The sections of a summary message by Ullage or another tool."""
-    from ullage.facts.model import Previous
-
     body = text.rpartition(f"\n{CLOSING}")[0]
     if not body:
         ends = [place for words in CLIENT_WORDS if (place := text.rfind(words)) >= 0]

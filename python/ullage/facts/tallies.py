@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from posixpath import basename, normpath
@@ -279,20 +278,16 @@ class FileTally:
     """What was done to each file, in order of first use."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _Use] = {}
-        self._by_name: dict[str, list[str]] = {}  # by the last part of their paths
-        self._stashed: dict[str, _Use] = {}
+        self._files: dict[str, FileUse] = {}
+        self._stashed: dict[str, FileUse] = {}
 
     def add(self, call: CallEffect, index: int) -> None:
         """Counts a call about a file that succeeded."""
         path = call.target.strip()
         if not path or len(path) > 1000 or "\n" in path:
             return
-        use = self._files.get(path)
-        if use is None:
-            use = self._files[path] = _Use(index)
-            self._by_name.setdefault(basename(path), []).append(path)
-        use.add(call, index)
+        use = self._files.get(path) or FileUse(path, index, index)
+        self._files[path] = _used(use, call, index)
 
     def undone(self, call: CallEffect, committed: int) -> None:
         """A command may have moved files, or taken back or deleted what was written since the newest commit (index of its call)."""
@@ -321,8 +316,11 @@ class FileTally:
                 use = self._files[path]
                 if undoes["rm"] or use.changed_at > committed:
                     if undoes["stash"]:
-                        self._stashed[path] = copy(use)
-                    use.undo(deleted=undoes["rm"] is not None)
+                        self._stashed[path] = use
+                    if not undoes["rm"]:
+                        use = replace(use, changed_at=-1, edits=0, writes=0)
+                    deleted = undoes["rm"] is not None
+                    self._files[path] = replace(use, written=(), deleted=deleted)
 
     def _move(self, names: Sequence[str], folder: str) -> None:
         """The files of all names but the last have another path from now on."""
@@ -336,10 +334,7 @@ class FileTally:
             within = len(names) > 2 or target.endswith(("/", "."))
             if within or any(other.startswith(f"{new}/") for other in self._files):
                 new = f"{new}/{basename(path)}"
-            self._by_name[basename(path)].remove(path)
-            alike = self._by_name.setdefault(basename(new), [])
-            alike += [] if new in alike else [new]
-            self._files[new] = self._files.pop(path)
+            self._files[new] = replace(self._files.pop(path), path=new)
 
     def _file(self, name: str, folder: str) -> str:
         """Which file a command means by a name; empty: none that is known, or one of several."""
@@ -347,13 +342,12 @@ class FileTally:
             path = normpath(name if name.startswith("/") else f"{folder}/{name}")
             return path if path in self._files else ""
         tail = "/" + normpath(f"{folder}/{name}").lstrip("/")
-        alike = self._by_name.get(basename(name), ())
-        paths = [path for path in alike if f"/{path}".endswith(tail)]
+        paths = [path for path in self._files if f"/{path}".endswith(tail)]
         return paths[0] if len(paths) == 1 else ""
 
     def files(self) -> tuple[FileUse, ...]:
         """All files."""
-        return tuple([use.of(path) for path, use in self._files.items()])
+        return tuple(self._files.values())
 
 
 # What takes back what was written to files since the newest commit; `git stash` all of it, until it is popped.
@@ -363,54 +357,25 @@ _UNDOES = pattern(
 )
 
 
-@dataclass(slots=True)
-class _Use:
-    """What was done to a file so far."""
-
-    first: int
-    last: int = -1
-    ranges: _Ranges = ()
-    reads: int = 0
-    edits: int = 0
-    writes: int = 0
-    deleted: bool = False
-    written: tuple[tuple[int, str], ...] = ()
-    changed_at: int = -1
-
-    def add(self, call: CallEffect, last: int) -> None:
-        self.last = last
-        if call.action is Action.READ:
-            self.reads += 1
-            start = max(call.start, 1)
-            asked = (start, start + call.lines - 1 if call.lines else 0)
-            self.ranges = merge_ranges((*self.ranges, asked))[-MAX_RANGES:]
-            return
-        self.changed_at = last
-        if call.action is Action.DELETE:
-            self.deleted, self.written = True, ()
-            return
-        self.deleted = False
-        if call.action is Action.WRITE:
-            self.writes += 1
-            self.written = ()
-        else:
-            self.edits += 1
-            if call.removed:
-                self.written = _without_lines(self.written, call.removed)
-        if call.code.strip():
-            self.written = (*self.written[1 - MAX_WRITTEN :], (last, call.code[:MAX_CODE]))
-
-    def undo(self, *, deleted: bool) -> None:
-        """What was written to it was taken back."""
-        self.written, self.deleted = (), deleted
-        if not deleted:
-            self.changed_at, self.edits, self.writes = -1, 0, 0
-
-    def of(self, path: str) -> FileUse:
-        done = (self.reads, self.edits, self.writes, self.deleted)
-        return FileUse(
-            path, self.first, self.last, self.ranges, *done, self.written, self.changed_at
-        )
+def _used(use: FileUse, call: CallEffect, at: int) -> FileUse:
+    """What was done to a file, with one call more."""
+    if call.action is Action.READ:
+        start = max(call.start, 1)
+        asked = (start, start + call.lines - 1 if call.lines else 0)
+        ranges = merge_ranges((*use.ranges, asked))[-MAX_RANGES:]
+        return replace(use, last=at, reads=use.reads + 1, ranges=ranges)
+    use = replace(use, last=at, changed_at=at, deleted=call.action is Action.DELETE)
+    if call.action is Action.DELETE:
+        return replace(use, written=())
+    if call.action is Action.WRITE:
+        use = replace(use, writes=use.writes + 1, written=())
+    else:
+        written = _without_lines(use.written, call.removed) if call.removed else use.written
+        use = replace(use, edits=use.edits + 1, written=written)
+    if not call.code.strip():
+        return use
+    code = call.code[:MAX_CODE]
+    return replace(use, written=(*use.written[1 - MAX_WRITTEN :], (at, code)))
 
 
 def _without_lines(
@@ -426,10 +391,7 @@ def _without_lines(
     return tuple(texts)
 
 
-_Ranges = tuple[tuple[int, int], ...]
-
-
-def merge_ranges(ranges: _Ranges) -> _Ranges:
+def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     """Line ranges in order, adjacent ones merged; an end of 0 means the end of the file."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(ranges, key=lambda r: (r[0], r[1] == 0, r[1])):
@@ -504,10 +466,7 @@ def folder_of(command: str) -> str:
 
 def is_scratch(command: str, text: str) -> bool:
     """Whether a commit is of a repository that a command made to try something out."""
-    return "git init" in command or ("(root-commit)" in text and bool(_PASSING.search(command)))
-
-
-_PASSING = pattern(r"\bmktemp\b|\btmp/")
+    return "git init" in command or ("(root-commit)" in text and "tmp" in command)
 
 
 def place_of(call: CallEffect) -> str:
@@ -566,7 +525,10 @@ _HEREDOC = pattern(
 MOST_CHANGES = 100  # newest changes of files among which those after a failure are looked for
 
 
-def _keys(call: CallEffect) -> list[tuple[str, str]]:
+Part = tuple[str, str]
+
+
+def _parts(call: CallEffect) -> list[Part]:
     """What a call is about: it ends the failures of that, and its own has ended when all of it has succeeded."""
     if call.action is Action.COMMAND:
         parts = command_parts(call.target) or (command_key(call.target),)
@@ -576,27 +538,31 @@ def _keys(call: CallEffect) -> list[tuple[str, str]]:
     return [(call.name, call.target[:500])]
 
 
+@dataclass(slots=True, eq=False)
+class _Failure:
+    call: FailedCall
+    parts: list[Part]
+    left: set[Part]  # that have not succeeded since
+    folder: str | None  # where a command ran, as far as it says; `None`: it was none
+
+
 class FailureTally:
     """What failed, and which later success of the same thing ended it."""
 
     def __init__(self) -> None:
-        self._all: list[FailedCall] = []
-        self._open: dict[tuple[str, str], list[int]] = {}
-        self._left: dict[int, set[tuple[str, str]]] = {}  # of each open one
-        self._order: dict[int, list[tuple[str, str]]] = {}  # the parts of a chain
-        self._folders: dict[int, str] = {}  # where commands ran that failed, as far as they say so
+        self._all: list[_Failure] = []
+        self._open: dict[Part, list[_Failure]] = {}
         self._changes: list[tuple[int, str]] = []
 
     def failed(self, call: CallEffect, outcome: CallOutcome, index: int) -> None:
         """Record a call that failed or was refused."""
-        place = len(self._all)
-        if call.action is Action.COMMAND:
-            self._folders[place] = place_of(call)
-        keys = self._order[place] = _keys(call)
-        self._left[place] = {*keys}
-        for key in self._left[place]:
-            self._open.setdefault(key, []).append(place)
-        self._all.append(FailedCall(index, describe(call), outcome.line, outcome.feedback))
+        parts = _parts(call)
+        folder = place_of(call) if call.action is Action.COMMAND else None
+        failed = FailedCall(index, describe(call), outcome.line, outcome.feedback)
+        failure = _Failure(failed, parts, {*parts}, folder)
+        self._all.append(failure)
+        for part in failure.left:
+            self._open.setdefault(part, []).append(failure)
 
     def succeeded(self, call: CallEffect, index: int) -> None:
         """Close the failures of the same thing."""
@@ -605,49 +571,48 @@ class FailureTally:
         if not self._open:
             return
         folder = place_of(call) if call.action is Action.COMMAND else ""
-        for key in _keys(call):
+        for part in _parts(call):
             elsewhere = []
-            for place in self._open.pop(key, ()):
-                if not same_folder(folder, self._folders.get(place, "")):
-                    elsewhere.append(place)
+            for failure in self._open.pop(part, ()):
+                if not same_folder(folder, failure.folder or ""):
+                    elsewhere.append(failure)
                     continue
-                self._left[place].discard(key)
-                if not self._left[place]:
-                    failure = self._all[place]
-                    by = self._changed(failure.index, index)
-                    self._all[place] = replace(failure, fixed_index=index, fixed_by=by)
+                failure.left.discard(part)
+                if not failure.left:
+                    by = self._changed(failure.call.index, index)
+                    failure.call = replace(failure.call, fixed_index=index, fixed_by=by)
             if elsewhere:
-                self._open[key] = elsewhere
+                self._open[part] = elsewhere
 
     def committed(self, index: int) -> None:
         """A call has committed: where its chain failed all the same, what went before that had succeeded."""
-        for place in range(len(self._all) - 1, -1, -1):
-            if self._all[place].index != index:
+        for failure in reversed(self._all):
+            if failure.call.index != index:
                 return
-            keys = self._order.get(place, [])
-            places = [at for at, key in enumerate(keys) if key[1].startswith("git commit")]
-            after = set(keys[places[-1] + 1 :]) if places else set()
+            places = [n for n, part in enumerate(failure.parts) if part[1].startswith("git commit")]
+            after = set(failure.parts[places[-1] + 1 :]) if places else set()
             if after:
-                self._left[place] &= after
+                failure.left &= after
 
     def rebased(self, text: str, index: int) -> None:
         """If a rebase went through, whichever call ended it, what stopped it before is over."""
-        keys = [key for key in self._open if key[1].startswith("git rebase")] if self._open else ()
-        if not keys or "Successfully rebased" not in text:
+        parts = [part for part in self._open if part[1].startswith("git rebase")]
+        if not parts or "Successfully rebased" not in text:
             return
-        for key in keys:
-            for place in self._open[key]:
-                self._left[place] = {key}  # what goes before it in a chain had succeeded
-            self.succeeded(CallEffect(Action.COMMAND, "", key[1]), index)
+        for part in parts:
+            for failure in self._open[part]:
+                failure.left = {part}  # what goes before it in a chain had succeeded
+            self.succeeded(CallEffect(Action.COMMAND, "", part[1]), index)
 
     def failures(self) -> tuple[FailedCall, ...]:
         """All failures, oldest first; commands that nothing fixed with what was changed since."""
         last = self._changes[-1][0] if self._changes else -1
-        failures = list(self._all)
-        for at in self._folders:
-            failure = failures[at]
-            if failure.fixed_index < 0 and last >= failure.index:
-                failures[at] = replace(failure, fixed_by=self._changed(failure.index, last + 1))
+        failures = []
+        for failure in self._all:
+            call = failure.call
+            if failure.folder is not None and call.fixed_index < 0 and last >= call.index:
+                call = replace(call, fixed_by=self._changed(call.index, last + 1))
+            failures.append(call)
         return tuple(failures)
 
     def _changed(self, after: int, before: int) -> str:
@@ -761,9 +726,7 @@ class CallLog:
         steps = list(self.steps)
         for place, text in self._outputs:
             if place >= 0:
-                step = steps[place]
-                fields = (step.index, step.action, step.line, step.ok, step.result)
-                steps[place] = ToolStep(*fields, text, step.origin)
+                steps[place] = replace(steps[place], output=text)
         return steps if most is None else steps[-most:]
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:

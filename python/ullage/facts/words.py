@@ -35,46 +35,29 @@ def unfenced(text: str, *, open_too: bool = False, gap: str = "") -> str:
     if "```" not in text and "~~~" not in text:
         return text
     lines = text.split("\n")
-    closers = _closers(lines)
     outside: list[str] = []
-    at = 0
+    at, unclosed = 0, {"`": len(text), "~": len(text)}
     while at < len(lines):
-        mark = _FENCE.match(lines[at])
-        if mark is None:
-            outside.append(lines[at])
-            at += 1
-            continue
-        end = _end(closers, mark[1], at)
-        if end < 0 and open_too:
+        mark, end = _FENCE.match(lines[at]), -1
+        # Where a mark is never closed, no longer one is: so each line is looked at a few times, however many marks there are.
+        if mark is not None and len(mark[1]) < unclosed[mark[1][0]]:
+            end = _closes(lines, at, mark[1])
+            if end < 0:
+                unclosed[mark[1][0]] = len(mark[1])
+        if mark is not None and end < 0 and open_too:
             break
-        outside.append(gap if end >= 0 else lines[at])
+        outside.append(lines[at] if end < 0 else gap)
         at = max(end, at) + 1
     return "\n".join(outside)
 
 
-def _closers(lines: list[str]) -> dict[str, list[tuple[int, int]]]:
-    """Positions and lengths of the lines that can close a block, the last first, to be popped from the end."""
-    closers: dict[str, list[tuple[int, int]]] = {"`": [], "~": []}
-    for at in reversed(range(len(lines))):
-        bare = lines[at].strip()
-        if len(bare) >= 3 and bare[0] in "`~" and not bare.strip(bare[0]):
-            closers[bare[0]].append((at, len(bare)))
-    return closers
-
-
-def _end(closers: dict[str, list[tuple[int, int]]], mark: str, at: int) -> int:
-    waiting = closers[mark[0]]
-    while waiting and waiting[-1][0] <= at:
-        waiting.pop()
-    # A shorter run inside the block does not close it; only runs of this block are checked.
-    skipped = len(waiting)
-    while skipped and waiting[skipped - 1][1] < len(mark):
-        skipped -= 1
-    if not skipped:
-        return -1
-    end = waiting[skipped - 1][0]
-    del waiting[skipped - 1 :]
-    return end
+def _closes(lines: list[str], at: int, mark: str) -> int:
+    """Where a block ends that this mark begins; -1: nowhere."""
+    for place in range(at + 1, len(lines)):
+        bare = lines[place].strip()
+        if bare.startswith(mark) and not bare.strip(mark[0]):
+            return place
+    return -1
 
 
 class Kind(StrEnum):
@@ -932,11 +915,6 @@ def is_standing(item: Any) -> bool:
     return bool(standing_in(item)) and (role_of(item) == "system" or is_host_only(item))
 
 
-def standing_texts(items: Sequence[Item]) -> list[tuple[int, list[Standing]]]:
-    """The messages that hold standing texts: their positions and the texts, oldest first."""
-    return [(at, texts) for at, item in enumerate(items) if (texts := standing_in(item))]
-
-
 def standing_left(
     items: Sequence[Item],
     removed: Collection[int],
@@ -954,9 +932,11 @@ def standing_left(
     Returns:
         For each its position, and the message itself where it holds nothing else, else one that holds the rest.
     """
+    if texts is None:
+        texts = [(at, held) for at, item in enumerate(items) if (held := standing_in(item))]
     newer = [part.about for item in new_messages for part in standing_in(item)]
     left: list[tuple[int, Item]] = []
-    for at, held in reversed(standing_texts(items) if texts is None else texts):
+    for at, held in reversed(texts):
         fresh = [part for part in held if not any(part.about <= about for about in newer)]
         newer += [part.about for part in fresh]
         if fresh and at in removed:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ullage._start import pattern
 from ullage.facts.calls import Action
-from ullage.facts.model import Origin, Task, WorkItem, WorkState
+from ullage.facts.model import STILL_OPEN, AgreedState, Origin, Task, WorkItem
 from ullage.facts.rules import CommitmentKind, commitments_among
 from ullage.facts.words import clean, unfenced
 
@@ -110,8 +110,7 @@ class OpenWork:
     def restored(self, work: WorkItem) -> None:
         """A summary says so: not news, and not where more is known, except who said it first."""
         text = " ".join(work.text.split())
-        still = work.state in (WorkState.OPEN, WorkState.FAILED)
-        goes_on = text not in self._closed and (still or text in self._open)
+        goes_on = text not in self._closed and (work.state in STILL_OPEN or text in self._open)
         group = self._open if goes_on else self._closed
         earlier = group.get(text)
         group[text] = replace(earlier, origin=work.origin) if earlier else replace(work, text=text)
@@ -122,14 +121,14 @@ class OpenWork:
             return
         for part in _BREAK.split(unfenced(text)):
             if by_user and _WITHDRAWN.search(part):
-                self._close(part, index, WorkState.WITHDRAWN)
+                self._close(part, index, AgreedState.WITHDRAWN)
             elif _DONE.search(part) and not _NOT_DONE.search(part):
-                self._close(part, index, WorkState.DONE)
+                self._close(part, index, AgreedState.DONE)
 
-    def _close(self, sentence: str, index: int, state: WorkState) -> None:
+    def _close(self, sentence: str, index: int, state: AgreedState) -> None:
         for text in [text for text in self._open if _same_work(sentence, text)]:
             work = _after(self.calls.get(text), self._open.pop(text))
-            call = work.call if state is WorkState.DONE and not work.error else ""
+            call = work.call if state is AgreedState.DONE and not work.error else ""
             self._closed[text] = replace(work, index=index, state=state, call=call, error="")
 
     def tried(self, input_text: str, result: Tried, others: Sequence[str]) -> None:
@@ -152,7 +151,7 @@ class OpenWork:
 def _after(tried: Tried | None, work: WorkItem) -> WorkItem:
     if tried is None:
         return work
-    state = WorkState.OPEN if tried.ok else WorkState.FAILED
+    state = AgreedState.OPEN if tried.ok else AgreedState.FAILED
     return replace(work, state=state, call=tried.call, error=tried.error)
 
 
@@ -174,7 +173,7 @@ _TASK = pattern(
 _WORK = pattern(
     rf"^- (?P<head>Said to be open|Done|Withdrawn): (?P<text>.+?)(?: \((?:by call (?P<by>\S{{1,200}})|{_CALL})\))?$"
 )
-_STATES = {"Done": WorkState.DONE, "Withdrawn": WorkState.WITHDRAWN}
+_STATES = {"Done": AgreedState.DONE, "Withdrawn": AgreedState.WITHDRAWN}
 _HEADS = {state: head for head, state in _STATES.items()}
 
 
@@ -195,7 +194,7 @@ def work_row(work: WorkItem, text: str) -> str:
 def _call_note(work: Task | WorkItem) -> str:
     if not work.call:
         return ""
-    if work.state in (WorkState.DONE, WorkState.WITHDRAWN):
+    if work.state in (AgreedState.DONE, AgreedState.WITHDRAWN):
         return f"by call {work.call}"
     error = work.error.replace("`", "'")
     return f"call {work.call} failed: `{error}`" if error else f"call {work.call} succeeded"
@@ -218,7 +217,7 @@ def read_work(section: str, index: int) -> list[WorkItem]:
     works = []
     for row in _rows(_WORK, section):
         by, error = row["by"] or row["call"] or "", row["error"] or ""
-        state = WorkState.FAILED if error else _STATES.get(row["head"], WorkState.OPEN)
+        state = AgreedState.FAILED if error else _STATES.get(row["head"], AgreedState.OPEN)
         works.append(WorkItem(index, row["text"], state, call=by, error=error))
     return works
 
@@ -291,7 +290,7 @@ class TaskBoard:
             newest = tried.get(task.subject)
             if newest is not None and task.open:
                 task = replace(task, call=newest.call, error=newest.error)
-            elif newest is not None and newest.ok and task.state is WorkState.DONE:
+            elif newest is not None and newest.ok and task.state is AgreedState.DONE:
                 task = replace(task, call=newest.call)
             tasks.append(task)
         return tuple(tasks)
@@ -305,7 +304,9 @@ def _changed(old: Task | None, new: Task, call: str) -> Task:
     if old is not None and (old.state is new.state or (old.open and new.open)):
         by, error = old.call, old.error
     else:
-        did = old.call if old and old.open and not old.error and new.state is WorkState.DONE else ""
+        did = (
+            old.call if old and old.open and not old.error and new.state is AgreedState.DONE else ""
+        )
         by, error = "" if new.open else did or call, ""
     return new if (new.call, new.error) == (by, error) else replace(new, call=by, error=error)
 

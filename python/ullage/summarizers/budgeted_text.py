@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import add, attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ullage.facts.sections import quoted
 
@@ -194,6 +194,14 @@ def allot(demands: Mapping[int, int], shares: Mapping[int, int], tokens: int) ->
     return rooms
 
 
-def joined(parts: Iterable[str], separator: str = "\n") -> str:
-    """The parts that are not empty."""
-    return separator.join(part for part in parts if part.strip())
+Thing = TypeVar("Thing")
+
+
+def aged(things: Sequence[Thing]) -> Iterator[tuple[int, Thing]]:
+    """Each with its age, of things of which the newest, with the age 1, is the last."""
+    return zip(range(len(things), 0, -1), things, strict=True)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """The parts that are not empty, each from a new line."""
+    return "\n".join(part for part in parts if part.strip())

@@ -24,12 +24,13 @@ from ullage.facts.calls import Action, family_of
 from ullage.facts.model import Command, Facts, FailedCall, FileUse, Name, ToolStep, UserInput
 from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
-from ullage.facts.sections import HEADINGS, quoted, read_numbered_messages
+from ullage.facts.sections import HEADINGS, fenced_lines, quoted, read_numbered_messages
 from ullage.facts.words import Kind, ends_of
 from ullage.facts.work import read_tasks, read_work
 from ullage.summarizers import lines, users_words
 from ullage.summarizers.budgeted_text import (
     Unit,
+    aged,
     allot,
     cost,
     counted,
@@ -83,7 +84,6 @@ STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
 NEWEST_RANK = -STEPS // 2 - 1
 # Newest calls of which more than one line of the result is given, or what they inserted.
 LONG_RESULTS = 3
-REMARK = "- Said:"
 
 
 def opening(facts: Facts) -> UserInput | None:
@@ -120,8 +120,8 @@ def standing(facts: Facts, words: str = "") -> tuple[list[Unit], list[Unit]]:
 
 def _ranked_rules(rules: list[UserInput]) -> list[Unit]:
     """What holds from now on before what holds for a task, the newest first."""
-    count, rows = len(rules), enumerate(rules)
-    return [Unit(rule_line(rule), count - at + count * (not rule.lasting)) for at, rule in rows]
+    count = len(rules)
+    return [Unit(rule_line(rule), age + count * (not rule.lasting)) for age, rule in aged(rules)]
 
 
 def rule_line(rule: UserInput) -> str:
@@ -141,20 +141,16 @@ def concepts(facts: Facts) -> list[Unit]:
     units = []
     if facts.skills:
         units.append(Unit(f"- Skills invoked (already running): {', '.join(facts.skills)}", 0))
-    newest = facts.urls[-URLS:]
-    for age, url in zip(range(len(newest), 0, -1), newest, strict=True):
-        units.append(Unit(f"- {url}", age - (lines.ESSENTIAL if age <= FIRST_URLS else 0)))
-    return units
+    return units + [
+        Unit(f"- {url}", age - (lines.ESSENTIAL if age <= FIRST_URLS else 0))
+        for age, url in aged(facts.urls[-URLS:])
+    ]
 
 
 def files(facts: Facts) -> list[Unit]:
     """Section 3: files by last use, those that were changed before those that were read."""
-    ordered = sorted(facts.files, key=attrgetter("last"))
-    ages = range(len(ordered), 0, -1)
-    return [
-        Unit(file_line(file), 2 * age + (0 if file.changed else 40))
-        for age, file in zip(ages, ordered, strict=True)
-    ]
+    ordered = aged(sorted(facts.files, key=attrgetter("last")))
+    return [Unit(file_line(file), 2 * age + (0 if file.changed else 40)) for age, file in ordered]
 
 
 def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens: int) -> str:
@@ -254,9 +250,8 @@ def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
 
 def current_work(facts: Facts) -> list[Unit]:
     """Section 8: in order of time what was said, changed, run and seen since the newest request; and the state of the repository."""
-    since = facts.inputs[-1].index if facts.inputs else -1
     steps = _telling_steps(facts)
-    recent = [step for step in steps if step.index > since]
+    recent = [step for step in steps if step.index > facts.requested_at]
     if len(recent) < STEPS // 2:
         recent = steps[-STEPS // 2 :]
     written = {(at, file.path): text for file in facts.files for at, text in file.written}
@@ -279,7 +274,7 @@ def current_work(facts: Facts) -> list[Unit]:
     for age, remark in enumerate(reversed(lines.since_request(facts)[-lines.NEWEST_SAID :])):
         again = remark.text in last  # section 9 has them whole
         if not again or (not age and steps and steps[-1].index > remark.index):
-            line = f"{REMARK} {one_line(remark.text, 80 if again else 300)}"
+            line = f"{lines.REMARK} {one_line(remark.text, 80 if again else 300)}"
             dated.append((remark.index, 0, Unit(line, 3 + 2 * age)))
     dated.reverse()  # of one message in the order of its calls
     in_order = itemgetter(0, 1)
@@ -314,12 +309,11 @@ def remark_lines(facts: Facts, *, ranked: bool) -> list[lines.Dated]:
 
     `ranked`: there is no room for all of it: what the assistant said goes by what it tells, decisions and figures have lines of their own.
     """
-    stated = lines.settled(facts) if ranked else []
     if ranked:
-        remarks = lines.course_units(facts, (), stated, in_turns=False).remarks
+        remarks = [*lines.course_units(facts, in_turns=False).remarks, *lines.settled(facts)]
     else:
         remarks = lines.whole_course(facts)
-    return [*remarks, *stated, *lines.answers(facts), *lines.agents(facts)]
+    return [*remarks, *lines.answers(facts), *lines.agents(facts)]
 
 
 def call_lines(facts: Facts) -> list[lines.Dated]:
@@ -328,8 +322,7 @@ def call_lines(facts: Facts) -> list[lines.Dated]:
     written = {(at, file.path): text for file in facts.files for at, text in file.written}
     answered = {run.index for run in facts.agents}
     newest: dict[str, lines.Dated] = {}
-    steps = _telling_steps(facts)
-    for age, step in zip(range(len(steps), 0, -1), steps, strict=True):
+    for age, step in aged(_telling_steps(facts)):
         if step.action is Action.AGENT and step.ok and step.index in answered:
             continue
         unit = _call_unit(step, failures.get((step.index, step.line)), written, age)
@@ -358,11 +351,12 @@ NOT_SEEN_HERE = "not seen to succeed in this part"
 
 def running(facts: Facts) -> str:
     """The newest commands since the newest request that nobody has seen to end; empty: none."""
-    since = facts.inputs[-1].index if facts.inputs else -1
     going_on = [
         run
         for run in facts.commands
-        if run.ok is None and run.index > since and run.line.startswith(tallies.LEFT_RUNNING.line)
+        if run.ok is None
+        and run.index > facts.requested_at
+        and run.line.startswith(tallies.LEFT_RUNNING.line)
     ]
     if not going_on:
         return ""
@@ -521,23 +515,21 @@ def repository(facts: Facts) -> str:
         return f"Repository: {place}no commit seen; {f'changed: {more}{names}' if changed else 'no file changed'}{stopped}"
     # The command that committed may push too; its result, by which a commit is known, comes after it.
     call = max((run.index for run in facts.commands if run.index < after), default=after)
-    pushed, reset = False, ""
-    for command in runs:
-        if command.index < call:
-            continue
-        steps = tallies.command_steps(command.text)
-        if command.index == call:  # only what it did after that
-            places = [at for at, step in enumerate(steps) if _COMMITS.match(step)]
-            steps = steps[places[-1] + 1 :] if places else ()
-        else:
-            resets = [match[0] for match in map(_RESETS.match, steps) if match]
-            reset = resets[-1] if resets else reset
-            pushed = pushed or _PUSHED.search(command.line) is not None
-        pushed = pushed or any(map(_PUSHES.match, steps))
+    later = [run for run in runs if run.index > call]
+    steps = _steps_of(later)
+    resets = [step for step in steps if _RESETS.match(step)]
+    own = _steps_of([run for run in runs if run.index == call])
+    committed = max((at for at, step in enumerate(own) if _COMMITS.match(step)), default=len(own))
+    pushed = any(map(_PUSHES.match, [*own[committed + 1 :], *steps]))
+    pushed = pushed or any(_PUSHED.search(run.line) for run in later)
     head = f"Repository: newest commit {newest.digest} on {newest.branch}, {'pushed' if pushed else 'no push seen since'}"
-    moved = f"; since then {inline(reset, 60)}" if reset else ""
+    moved = f"; since then {inline(resets[-1], 60)}" if resets else ""
     moved += f"; since then on {branch}" if since > call and branch != newest.branch else ""
     return f"{head}{moved}; {f'changed since: {more}{names}' if changed else 'no file changed since'}{stopped}"
+
+
+def _steps_of(runs: Sequence[Command]) -> list[str]:
+    return [step for run in runs for step in tallies.command_steps(run.text)]
 
 
 def _branch(facts: Facts, runs: Sequence[Command]) -> tuple[str, int]:
@@ -692,8 +684,7 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
     last, now = facts.statements[-1] if facts.statements else None, facts.state
     if not lines.ends_with_words(facts):
         return "The messages after this summary show where it stands."
-    since = now.inputs[-1].index if now.inputs else -1
-    if last is None or last.index < since:
+    if last is None or last.index < now.requested_at:
         unanswered = "The newest user message has not been answered yet; answer it."
         return unanswered if now.inputs else ""
     if facts.open_question:
@@ -724,7 +715,6 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
 # Which parts of the previous summary are carried into the next: everything that newer facts do not replace.
 
 
-_FENCE = pattern(r"^\s*(`{3,}|~{3,})")
 _LISTS = (*LINES, NEWEST)
 _PATH = pattern(r"`([^`\n]+)`")
 _EMPTY = ("(nothing)", "(no room)", "")
@@ -746,16 +736,12 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
             )
         }
     carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5, 7)}
-    # A rule that is among those of the messages is weighed again.
+    # A rule that is among those of the messages is weighed again. One line says how it all began: the oldest, unless it is written again.
     rules = [rule.text for rule in facts.standing]
-    unruled = (
-        p for p in carried[1] if "(user): “" not in p or not any(rule in p for rule in rules)
-    )
-    carried[1] = list(unruled)
-    # One line says how it all began: the oldest, unless it is written again.
     opened = [piece for piece in carried[1] if piece.startswith(OPENED)]
-    oldest = opened[:1] if opening(facts) is None else []
-    carried[1] = [piece for piece in carried[1] if piece not in opened or piece in oldest]
+    again = [piece for piece in opened if piece != opened[0] or opening(facts)]
+    again += [p for p in carried[1] if "(user): “" in p and any(rule in p for rule in rules)]
+    carried[1] = [piece for piece in carried[1] if piece not in again]
     carried[2] = [piece for piece in carried[2] if piece.removeprefix("- ") not in facts.urls]
     carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not lines.is_dense(p)]
     carried[4] = [lines.carried_failure(piece, facts) for piece in carried[4]]
@@ -788,16 +774,10 @@ _FROM_FACTS = ("- Waiting for the user's answer", "- Plan mode is on", lines.IN_
 def _pieces(section: str) -> Iterator[str]:
     """Lines, with a code block whole and together with the line before it; not lists of names, and what says that nothing is there or was left out."""
     pieces: list[list[str]] = [[]]
-    fence = ""
-    for line in section.split("\n"):
-        match = None if fence else _FENCE.match(line)
-        if not fence and not match:
+    for line, fenced in fenced_lines(section):
+        if not fenced:
             pieces.append([])
         pieces[-1].append(line)
-        if match:
-            fence = match[1]
-        elif fence and line.strip() == fence:
-            fence = ""
     for piece in pieces:
         text = "\n".join(piece).rstrip()
         listed = text.startswith((*_LISTS, _OF_EARLIER))
@@ -811,7 +791,7 @@ def _replaced(piece: str, facts: Facts) -> bool:
 
 
 # Lines of section 8 that say nothing once it is the past.
-_OF_THEN = (REMARK, "- Not seen to end:", "- Checks:")
+_OF_THEN = (lines.REMARK, "- Not seen to end:", "- Checks:")
 # 4 % of a 200 000 window; the model-written summaries of recorded sessions have 3 000 in the median.
 DEFAULT_TOKENS = 8_000
 MIN_TOKENS = 200  # nine headings need this much: below it nothing useful can be said
@@ -1007,14 +987,16 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         if n not in (5, 6, 9)
     }
     if 9 in frame.sections:
-        body[9] = _next_step(facts, rooms.get(9, 0), body.get(8, ""))
+        called = any(line.startswith("- `") for line in body.get(8, "").split("\n"))
+        step = next_step(facts, rooms[9], called=called)
+        body[9] = step if rooms[9] >= min(cost(step), LEAST_STEP_TOKENS) else ""
     body[6] = _users_words(inputs, old_words, rooms[6], focus, texts, newest_here=newest_here)
     yield LetOthersRun()
     named_room = min(demands.get(NAMES, 0), rooms.get(NAMES, 0))
     if 5 in frame.sections:  # what the others leave is for the course of the work
         left = room - sum(_spent(text) for text in body.values()) - named_room
         # Pieces of remarks that sections 8 and 9 do not hold.
-        remarks = [row for row in body.get(8, "").split("\n") if row.startswith(REMARK)]
+        remarks = [row for row in body.get(8, "").split("\n") if row.startswith(lines.REMARK)]
         remarks.append(" ".join(body.get(9, "").split()))
         newer = [
             unit
@@ -1204,15 +1186,14 @@ def _units(facts: Facts, instructions: str) -> tuple[dict[int, list[Unit]], dict
     """What the sections can say by number: new, and of the previous summary."""
     old = carried_units(facts)
     earlier = old.get(5, [])
-    stated = lines.settled(facts)
-    course, written, ranked = lines.course_units(facts, [unit.text for unit in earlier], stated)
+    course, written, ranked = lines.course_units(facts, [unit.text for unit in earlier])
     old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, ranked, strict=True)]
     new = {
         1: requested(facts, instructions),
         2: concepts(facts),
         3: files(facts),
         4: errors(facts),
-        5: lines.problem_solving(facts, course, stated),
+        5: lines.problem_solving(facts, course),
         WRITTEN: written,
         7: lines.pending(facts),
         8: current_work(facts),
@@ -1274,13 +1255,6 @@ def _newest_first(units: Sequence[Unit], room: int) -> list[Unit]:
                 break
             first[at] = len(first) - lines.ESSENTIAL // 2
     return [unit._replace(rank=first.get(at, unit.rank)) for at, unit in enumerate(units)]
-
-
-def _next_step(facts: Facts, room: int, current: str) -> str:
-    called = any(line.startswith("- `") for line in current.split("\n"))
-    if room < LEAST_STEP_TOKENS and room < cost(next_step(facts, _ALL, called=called)):
-        return ""
-    return next_step(facts, room, called=called)
 
 
 def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:

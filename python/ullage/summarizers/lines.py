@@ -34,7 +34,7 @@ from ullage.facts.sections import quoted
 from ullage.facts.tallies import command_parts, folder_of, only_looks, same_folder
 from ullage.facts.words import unfenced
 from ullage.facts.work import task_row, work_row
-from ullage.summarizers.budgeted_text import Unit, cost, inline, joined, one_line, shorten
+from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
 from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
 
 if TYPE_CHECKING:
@@ -431,6 +431,7 @@ RAN = 1_000  # rank from which commands follow what was said
 SEEN, FEW_SEEN = 48, 8
 SETTLED = 12
 FIGURES = 8  # how many of the newest of each are listed
+REMARK = "- Said:"  # also of what only announces a call
 NEWEST_SAID = 8  # remarks since the newest request that section 8 repeats
 # A line and the index of the message that it is about: the section is in order of time.
 Dated = tuple[int, Unit]
@@ -438,36 +439,31 @@ Dated = tuple[int, Unit]
 TURN_RANK = 40
 
 
-def problem_solving(facts: Facts, course: Sequence[Dated], stated: Sequence[Dated]) -> list[Unit]:
+def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
     """Section 5: decisions, what the assistant said (`course`, `settled`), commands, commits."""
-    others = (stated, agents(facts), _commands(facts), commits(facts), _turns(facts))
-    dated = [*course, *answers(facts), *chain.from_iterable(others)]
+    others = (answers, settled, agents, _commands, commits, _turns)
+    dated = [*course, *chain.from_iterable(lines(facts) for lines in others)]
     return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
 
 def commits(facts: Facts) -> list[Dated]:
     """The commits of the session."""
-    return [
-        (
-            commit.index,
-            Unit(f"- Committed {commit.digest} on {commit.branch}: {commit.subject}", 2 + age),
-        )
-        for age, commit in enumerate(reversed(facts.commits), 1)
-    ][::-1]
+    dated = []
+    for age, commit in aged(facts.commits):
+        text = f"- Committed {commit.digest} on {commit.branch}: {commit.subject}"
+        dated.append((commit.index, Unit(text, 2 + age)))
+    return dated
 
 
 def answers(facts: Facts) -> list[Dated]:
     """What the user answered to a question, or chose."""
-    return [
-        (
-            answer.index,
-            Unit(
-                f"- Decided: “{one_line(answer.question, 300)}” → “{one_line(answer.answer, 300)}”",
-                -ESSENTIAL,
-            ),
+    dated = []
+    for decision in facts.decisions:
+        text = (
+            f"- Decided: “{one_line(decision.question, 300)}” → “{one_line(decision.answer, 300)}”"
         )
-        for answer in facts.decisions
-    ]
+        dated.append((decision.index, Unit(text, -ESSENTIAL)))
+    return dated
 
 
 def _turns(facts: Facts) -> list[Dated]:
@@ -523,19 +519,17 @@ BOOKS = pattern(r"\b(?:git|gh) ")
 
 def settled(facts: Facts) -> list[Dated]:
     """What the assistant said was decided, and then the figures that it reported."""
-    asked = facts.inputs[-1].index if facts.inputs else -1
     # What it was about to do before the newest request is done, or was given up.
-    decided = [s for s in facts.settled if s.index > asked or not _WILL.match(s.text)][-SETTLED:]
+    decided = [s for s in facts.settled if s.index > facts.requested_at or not _WILL.match(s.text)]
+    decided = decided[-SETTLED:]
     texts = {statement.text for statement in decided}
     reported = [statement for statement in _figures(facts) if statement.text not in texts]
-    return [
-        (
-            part.index,
-            Unit(f"- The assistant said: “{part.text}”", len(group) - at + after - ESSENTIAL),
-        )
-        for group, after in ((decided, 0), (reported, SETTLED))
-        for at, part in enumerate(group)
-    ]
+    dated = []
+    for group, first in ((decided, 0), (reported, SETTLED)):
+        for at, part in enumerate(group):
+            rank = first + len(group) - at - ESSENTIAL
+            dated.append((part.index, Unit(f"- The assistant said: “{part.text}”", rank)))
+    return dated
 
 
 _WILL = pattern(rf"\W*{WILL}", re.I)
@@ -585,7 +579,7 @@ _NUMBER = pattern(r"\d[\d,._]*\d|\d")
 
 def since_request(facts: Facts) -> list[Statement]:
     """What the assistant said after the newest message of the user."""
-    since = facts.inputs[-1].index if facts.inputs else -1
+    since = facts.requested_at
     return [statement for statement in facts.statements if statement.index > since]
 
 
@@ -629,7 +623,7 @@ class CourseUnits(NamedTuple):
 
 
 def course_units(
-    facts: Facts, earlier: Sequence[str], stated: Sequence[Dated], *, in_turns: bool = True
+    facts: Facts, earlier: Sequence[str] = (), *, in_turns: bool = True
 ) -> CourseUnits:
     """What the assistant said and wrote, together with pieces of the previous summary; not what lines of their own say (`settled`).
 
@@ -637,22 +631,11 @@ def course_units(
     stands before its calls, which say what it announces.
     """
     newest = facts.statements[-1:] if in_turns and ends_with_words(facts) else ()
-    remarks = _remarks(facts, facts.statements[: len(facts.statements) - len(newest)])
-    elsewhere = (
-        *(entry.text for entry in facts.inputs),
-        *(unit.text for _, unit in stated),
-        *(task.subject for task in facts.tasks),
-        *(statement.text for statement in newest),
-    )
-    changed = tuple(file for file in facts.files if file.written)
-    asked = _asked(facts)
-    end = max(facts.messages, 1)
-    texts = tuple(remarks)
-    inputs = (texts, changed, facts.steps, elsewhere, tuple(earlier), end, asked, in_turns)
+    key = (in_turns, len(newest), *earlier)
     before, units = facts.read.get("course", (None, None))
-    if before != inputs or not isinstance(units, CourseUnits):
-        units = _ranked(*inputs)
-        facts.read["course"] = inputs, units
+    if before != key or not isinstance(units, CourseUnits):
+        units = _ranked(facts, newest, earlier, in_turns=in_turns)
+        facts.read["course"] = key, units
     return units
 
 
@@ -668,8 +651,7 @@ def whole_course(facts: Facts) -> list[Dated]:
 
 
 def _remarks(facts: Facts, statements: Sequence[Statement]) -> list[Statement]:
-    since = facts.inputs[-1].index if facts.inputs else -1
-    return _once([s for s in statements if s.index > since or not _only_prepares(s)])
+    return _once([s for s in statements if s.index > facts.requested_at or not _only_prepares(s)])
 
 
 def _asked(facts: Facts) -> tuple[tuple[int, int], ...]:
@@ -682,64 +664,56 @@ def _telling(remark: Statement) -> str:
 
 
 def _ranked(
-    remarks: tuple[Statement, ...],
-    changed: tuple[FileUse, ...],
-    steps: tuple[ToolStep, ...],
-    elsewhere: tuple[str, ...],
-    earlier: tuple[str, ...],
-    end: int,
-    asked: tuple[tuple[int, int], ...],
-    in_turns: bool,
+    facts: Facts, newest: Sequence[Statement], earlier: Sequence[str], *, in_turns: bool
 ) -> CourseUnits:
+    end = max(facts.messages, 1)
     words = PairWorth(end)
     parts: list[tuple[Statement, str]] = []
-    lines: list[tuple[FileUse, str]] = []
+    rows: list[tuple[int, FileUse, str]] = []
     weighed: list[Weighed] = []
-    for remark in remarks:
-        closing = remark.closing
-        words.add(remark.text, remark.index, CLOSED_WITH if closing else REMARKED)
+    for remark in _remarks(facts, facts.statements[: len(facts.statements) - len(newest)]):
+        words.add(remark.text, remark.index, CLOSED_WITH if remark.closing else REMARKED)
         for part in _parts_of(remark.text if in_turns else _telling(remark)):
             pairs = _word_pairs(part)
-            if closing or len(pairs) >= LEAST_PAIRS:
+            if remark.closing or len(pairs) >= LEAST_PAIRS:
                 parts.append((remark, part))
-                weighed.append((part, CLOSING_WEIGHT if closing else 1.0, pairs))
-    for file in changed:
+                weighed.append((part, CLOSING_WEIGHT if remark.closing else 1.0, pairs))
+    for number, file in enumerate(facts.files):
         for index, text in file.written:
             words.add(text, index, WROTE)
         for line in _written_lines(file):
-            lines.append((file, line))
+            rows.append((number, file, line))
             weighed.append((line, _written_weight(file, line), _word_pairs(line)))
-    for step in steps:
+    for step in facts.steps:
         words.add(step.line, step.index, CALLED)
     for text in earlier:
         words.add(text, end * EARLIER_PERCENT // 100, CLOSED_WITH)
         weighed.append((text, CLOSING_WEIGHT, _word_pairs(text)))
-    places = iter(told_first(weighed, words, elsewhere))
-    course = []
+    elsewhere = (
+        *(entry.text for entry in facts.inputs),
+        *(unit.text for _, unit in settled(facts)),
+        *(task.subject for task in facts.tasks),
+        *(statement.text for statement in newest),
+    )
+    ranks = (2 + place for place in told_first(weighed, words, elsewhere))
+    course, asked = [], _asked(facts)
     pieces: Counter[int] = Counter()
     for remark, part in parts:
         of = _text_of(remark, asked) if in_turns else remark.index + 1
-        unit = Unit(part, 2 + next(places), _lead(remark, asked), of, place=pieces[of])
+        unit = Unit(part, next(ranks), _lead(remark, asked), of, place=pieces[of])
         course.append((remark.index, unit))
         pieces[of] += 1
-    file_numbers = {file.path: at for at, file in enumerate(changed)}
-    written = [
-        Unit(
-            line,
-            2 + next(places),
-            f"- Of what was written to `{short_path(file.path)}`:",
-            file_numbers[file.path],
-            fenced=True,
-        )
-        for file, line in lines
-    ]
-    return CourseUnits(course, written, [Unit(text, 2 + next(places)) for text in earlier])
+    written = []
+    for number, file, line in rows:
+        lead = f"- Of what was written to `{short_path(file.path)}`:"
+        written.append(Unit(line, next(ranks), lead, number, fenced=True))
+    return CourseUnits(course, written, [Unit(text, next(ranks)) for text in earlier])
 
 
 def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
     """How a line with its words begins; of the last words of a turn with the number of the message that they answer."""
     if not remark.closing:
-        return "- Found:"
+        return REMARK
     at = bisect_left(asked, (remark.index, 0))
     return f"- Reported (message {asked[at - 1][1]}):" if at and len(asked) > 1 else "- Reported:"
 
@@ -863,6 +837,8 @@ _SMALL_WORDS = frozenset(
     "the and for from with that this these those are was were been has have had not but you your its it is in on of to at by as an or if be do we my me so no"
     " will can into than then there their they them what when where which who all also any only i'll let now".split()
 )
+
+
 CLOSED_WITH, REMARKED, WROTE, CALLED = range(4)  # where two words stand side by side
 
 
@@ -973,11 +949,10 @@ def agents(facts: Facts) -> list[Dated]:
 def _commands(facts: Facts) -> list[Dated]:
     """The newest run of each command, without those that section 8 lists."""
     newest = {command.text: at for at, command in enumerate(facts.commands)}
-    since = facts.inputs[-1].index if facts.inputs else -1
     dated = []
     for at in newest.values():
         command, age = facts.commands[at], len(facts.commands) - at
-        if command.index <= since and not _COMMITTED.match(command.line):
+        if command.index <= facts.requested_at and not _COMMITTED.match(command.line):
             text = f"- Ran {inline(command.text, LINE)}{command_end(command)}"
             only_looked = only_looks(command.text)
             dated.append((command.index, Unit(text, RAN + age + RAN * only_looked)))

@@ -22,7 +22,7 @@ from ullage.summarizers.protocol import (
     anthropic_messages,
     without_thinking,
 )
-from ullage.summarizers.streams import CUT_STREAM, LastRequest, StreamReader, begins_with
+from ullage.summarizers.streams import CUT_STREAM, StreamingSummarizer, begins_with
 
 # Header of Anthropic's on-demand compaction: on the call itself, and on every later request that holds the block.
 BETA = "compact-2026-09-04"
@@ -117,8 +117,8 @@ class BlockReader(MessageReader):
         )
 
 
-class OpenAICompaction(OpenAISummarizer):
-    """OpenAI's `/responses/compact`, as a summarizer for bare messages.
+class OpenAICompaction(StreamingSummarizer):
+    """OpenAI's `/responses/compact`, as a summarizer for bare messages. It does not stream: the deadline alone ends it.
 
     What comes back (the user's messages and one encrypted item) stands first in the new context, as
     `providers.openai_responses` writes it.
@@ -126,34 +126,10 @@ class OpenAICompaction(OpenAISummarizer):
     Args are those of `OpenAISummarizer`, without `api` and `dialect`.
     """
 
+    provider, form = "openai", "openai_responses"
     _kind = "openai-compaction"
+    _clients, _keys = OpenAISummarizer._clients, OpenAISummarizer._keys
     modes = ("native",)
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        client: object | None = None,
-        async_client: object | None = None,
-        api_key: str | None = None,
-        base_url: str = "",
-        last_request: LastRequest = None,
-        window_tokens: int | None = None,
-        max_output_tokens: int | None = None,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(
-            model,
-            api="responses",
-            client=client,
-            async_client=async_client,
-            api_key=api_key,
-            base_url=base_url,
-            last_request=last_request,
-            window_tokens=window_tokens,
-            max_output_tokens=max_output_tokens,
-            extra=extra,
-        )
 
     def body(self, request: SummaryRequest) -> dict[str, Any]:
         """The arguments of `responses.compact`."""
@@ -164,11 +140,10 @@ class OpenAICompaction(OpenAISummarizer):
         return {"model": last.get("model", self.model), "input": list(items), **frame}
 
     def summarize(self, request: SummaryRequest) -> SummaryReply:
-        """Compacts; raises what the SDK raises. It does not stream: the deadline alone ends it."""
+        """Compacts; raises what the SDK raises."""
         with self._lent(self._client, asynchronous=False) as client:
-            return _carried(
-                client.with_options(max_retries=0).responses.compact(**self._args(request))
-            )
+            once = client.with_options(max_retries=0)
+            return _carried(once.responses.compact(**self._args(request)))
 
     async def asummarize(self, request: SummaryRequest) -> SummaryReply:
         """Compacts without blocking."""
@@ -179,9 +154,6 @@ class OpenAICompaction(OpenAISummarizer):
     def _args(self, request: SummaryRequest) -> dict[str, Any]:
         limit = request.deadline_seconds
         return {**self.body(request), **({} if limit is None else {"timeout": limit})}
-
-    def _reader(self) -> StreamReader:
-        raise NotImplementedError
 
 
 def _carried(response: Any) -> SummaryReply:

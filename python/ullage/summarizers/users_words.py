@@ -9,7 +9,7 @@ and what is left out is named by its number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -253,13 +253,12 @@ class _Row:
     number: int
     entry: UserInput
     text: str
+    read: Sentences  # of the whole text
     asked: bool = True
     shown: bool = True
     tokens: int = 0
     times: int = 1  # that it was said; 0: a newer one says it
     quoted: bool = True  # the correction is quoted, since it does not stand here itself
-    texts: ReadTexts = field(default_factory=lambda: ReadTexts(WordCounts()))
-    corrects: tuple[str, ...] = ()  # its sentences that replace a value of an older message
 
     def written(self) -> str:
         """Its row, with what it answers, how often it was said and what replaces it."""
@@ -293,26 +292,20 @@ class _Row:
     def low(self) -> bool:
         return not self.rules and is_low_content(self.entry.text, ())
 
-    @cached_property
+    @property
     def rules(self) -> tuple[str, ...]:
-        return self._read.rules
+        return self.read.rules
 
     @property
     def strict(self) -> bool:
         """Whether it surely binds, and so gives way last."""
-        return bool(self.rules) and self._read.strict
-
-    @cached_property
-    def _read(self) -> Sentences:
-        read = self.texts[self.entry.text]
-        new = tuple(text for text in self.corrects if not any(text in rule for rule in read.rules))
-        return Sentences(self.entry.text, (*read.rules, *new)) if new else read
+        return bool(self.rules) and self.read.strict
 
     @cached_property
     def need(self) -> int:
         """Tokens of what it says: below `ESSENTIAL_TOKENS`, and not those of sentences that only tell a story."""
         lead = max(self.tokens - cost(self.text), 0)
-        telling = lead + self._read.telling
+        telling = lead + self.read.telling
         return min(self.tokens, max(min(telling, ESSENTIAL_TOKENS), self.floor))
 
     @cached_property
@@ -320,10 +313,6 @@ class _Row:
         """Tokens below which it is not shortened: its rules, and marks for what is missing around them."""
         bound = sum(cost(rule) + GAP_TOKENS for rule in self.rules)
         return min(bound + GAP_TOKENS if bound else LEAST_TOKENS, self.tokens)
-
-    def shortened(self, tokens: int) -> str:
-        """What it says, cut at the ends of sentences."""
-        return self._read.trimmed(tokens)
 
     def weigh(self) -> None:
         self.tokens = cost(self.written()) if self.shown else 0
@@ -362,22 +351,26 @@ def user_messages(
 def whole_tokens(entry: UserInput) -> int:
     """What `user_messages` needs for one message alone, whole, with the note that names those before it."""
     number = entry.number or 1
-    row = _Row(number, entry, entry.text, quoted=entry.corrected_by != number)
+    read = Sentences(entry.text)
+    row = _Row(number, entry, entry.text, read, quoted=entry.corrected_by != number)
     note = f"{_named([(1, number - 1)], 1 << 40)}\n" if number > 1 else ""
     return cost(f"{note}{row.written()}")
 
 
-def _rows(inputs: Sequence[UserInput], texts: ReadTexts | None) -> list[_Row]:
-    corrects: dict[int, tuple[str, ...]] = {}
+def _rows(inputs: Sequence[UserInput], texts: ReadTexts) -> list[_Row]:
+    corrects: dict[int, list[str]] = {}
     for entry in inputs:
         if entry.corrected:
-            by = entry.corrected_by
-            corrects[by] = (*corrects.get(by, ()), entry.corrected)
-    read_texts = ReadTexts(WordCounts()) if texts is None else texts
-    return [
-        _Row(number, entry, entry.text, texts=read_texts, corrects=corrects.get(number, ()))
-        for number, entry in ((entry.number or at, entry) for at, entry in enumerate(inputs, 1))
-    ]
+            corrects.setdefault(entry.corrected_by, []).append(entry.corrected)
+    rows = []
+    for at, entry in enumerate(inputs, 1):
+        number, read = entry.number or at, texts[entry.text]
+        # Its sentences that replace a value of an older message bind as well.
+        new = [text for text in corrects.get(number, ()) if not any(text in r for r in read.rules)]
+        if new:
+            read = Sentences(entry.text, (*read.rules, *new))
+        rows.append(_Row(number, entry, entry.text, read))
+    return rows
 
 
 def _missing(shown: Sequence[_Row], last: int) -> list[Span]:
@@ -410,7 +403,7 @@ def words_need(
 ) -> WordsNeed:
     """What the user's words need; for the arguments see `user_messages`."""
     whole = telling = newest = 0
-    rows = _rows(inputs, texts)
+    rows = _rows(inputs, ReadTexts(WordCounts()) if texts is None else texts)
     for row in rows:
         row.asked = False
         row.weigh()
@@ -615,7 +608,7 @@ class _Fit:
         if row.tokens <= limit:
             return
         lead = max(row.tokens - cost(row.text), 0)
-        shorter = row.shortened(max(limit - lead, LEAST_TOKENS))
+        shorter = row.read.trimmed(max(limit - lead, LEAST_TOKENS))
         if cost(shorter) < cost(row.text):
             row.text = shorter
             self._weigh(row)

@@ -290,8 +290,7 @@ def _learnings(facts: Facts) -> list[Unit]:
 
 def _results(facts: Facts) -> list[Unit]:
     """What was found and reported, passage by passage, those first that tell most; commits, answers of sub-agents."""
-    stated = summary_lines.settled(facts)
-    course = summary_lines.course_units(facts, (), stated, in_turns=False).remarks
+    course = summary_lines.course_units(facts, in_turns=False).remarks
     dated = [(at, Unit(f"{unit.lead} {unit.text}", unit.rank)) for at, unit in course]
     dated += [*summary_lines.agents(facts), *summary_lines.commits(facts)]
     return [unit for _, unit in sorted(dated, key=itemgetter(0))]
