@@ -259,7 +259,7 @@ def test_a_manager_tells_turns_since_and_where_that_was():
     assert (second.recompaction, second.turns_since) == (True, 3)
     assert turns == one.machine.tracking.turns - 3
     assert first.source == second.source == "sdk"
-    assert first.threshold_tokens == one.machine.trigger()
+    assert first.threshold_tokens == one.machine.window.threshold
 
 
 def test_a_log_tells_them_too(tmp_path):

@@ -200,7 +200,7 @@ PUBLIC_NAMES = {
     "levels/level.py": {"Rest", "rest"},
     "levels/view.py": {"Made", "given"},
     "manager/manager.py": {"given"},
-    "manager/written_back.py": {"given"},
+    "manager/whole_list.py": {"given"},
     "memory/notes/folder.py": {"given"},
     "memory/session/session_memory.py": {"known"},
     "observe/cache_monitor.py": {"rest"},

@@ -56,7 +56,7 @@ def test_the_plain_ladder_hands_it_from_level_to_level(monkeypatch):
         assert abs(size - stated) < stated * 4 // 100
     # With reads that a later one replaced, which the stated 142 000 still hold.
     assert 120_000 < sizes[2] < 135_000
-    assert sizes[3] <= manager.machine.trigger() * 50 // 100 == 62_000
+    assert sizes[3] <= manager.machine.window.threshold * 50 // 100 == 62_000
     assert_legal_and_accounted(manager, request)
 
 
@@ -67,7 +67,7 @@ def test_in_the_stated_window_the_plain_ladder_needs_no_summary(monkeypatch):
         manager.add(message)
     request = manager.prepare()
     assert [report.stage for report in request.reports] == ["snip", "microcompact"]
-    assert request.tokens < manager.machine.trigger() == 160_000
+    assert request.tokens < manager.machine.window.threshold == 160_000
 
 
 def test_the_stated_figures(monkeypatch):
@@ -104,5 +104,5 @@ def test_a_compaction_by_share_ends_at_its_target():
         manager.add(message)
     request = manager.prepare()
     assert request.compaction is not None
-    trigger = manager.machine.trigger()
+    trigger = manager.machine.window.threshold
     assert trigger * 30 // 100 < request.tokens <= trigger * 50 // 100

@@ -10,7 +10,7 @@ prepare          every level, then the request; `Marks`: whether any has to be a
 request_writer   `RequestWriter`, the view in the provider's form, repaired; written_form: forms other than Anthropic's
 keeping          `Keeper`, the state as one value: saved, in a log, restored if a call fails, rewound; one call at a time prepares a request
 journal          that value as plain JSON: whole, as what has changed, and in lines of a log
-whole_list       `WholeLists`, for frameworks that hand over their whole list: what is known of it; written_back: the list to send
+whole_list       `WholeLists`, for frameworks that hand over their whole list: what is known of it, and the list to send
 questions        why a request is what it is and what all have cost, and the library's tools answered
 values           what is handed out: Request, Usage, Decided, Recovery
 ```
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Request as Request,
         Usage as Usage,
     )
-    from ullage.manager.written_back import ListView, PlanStep as PlanStep
+    from ullage.manager.whole_list import ListView, PlanStep as PlanStep
 
 __all__ = ["ListView"]
 
@@ -47,7 +47,7 @@ _HOMES = {
     "manager": "ContextManager",
     "options": "ManagerOptions",
     "values": "Decided Recovery Request Usage",
-    "written_back": "ListView PlanStep",
+    "whole_list": "ListView PlanStep",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

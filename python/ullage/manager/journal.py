@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -121,9 +121,7 @@ def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> 
     for key in change.get("gone", ()):
         state.pop(key, None)
     for key, inner in change.get("keys", {}).items():
-        state[key] = (
-            inner["is"] if "is" in inner else patch(state.get(key), inner, in_place=in_place)
-        )
+        state[key] = patch(state.get(key), inner, in_place=in_place)
     return state
 
 
@@ -136,6 +134,10 @@ class ViewMark(NamedTuple):
     view: View
     messages: int  # so many it had
     edits: int  # as the view's
+
+    def fits(self, view: View) -> bool:
+        """Whether it is of this view, and no decision was made since."""
+        return self.view is view and self.edits == view.edits
 
 
 def mark_of(view: View) -> ViewMark:
@@ -325,21 +327,6 @@ def _settings_of(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _seldom_mark(machine: Machine) -> tuple[Any, ...]:
-    """Equal as long as `_settings_of` is, and all of `_turn_of` but what `Journal._change` looks at in each turn.
-
-    Nearly always the same objects, of which none is looked into.
-    """
-    tracking = machine.tracking
-    return (
-        machine.model, machine.source, machine.provider, machine.thinking, machine.stated_policy,
-        machine.tools, *machine.stated_window.items(), *machine.overhead.values(), *machine.pins.values(),
-        tracking.failures, tracking.refills, tracking.compactions, tracking.compacted_turn,
-        tracking.last_failure, tracking.model_failures, tracking.model_rested, machine.recovered,
-        len(machine.steps_tried), machine.learned_limit, len(machine.call_ids.came_as),
-    )  # fmt: skip
-
-
 def _turn_of(machine: Machine) -> dict[str, Any]:
     """What a message or a request changes."""
     tracking, figure, renamed = machine.tracking, machine.figure, machine.call_ids.came_as
@@ -375,15 +362,9 @@ def state_read() -> Iterator[None]:
 
 
 def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None) -> None:
-    """Put a stored state into a fresh machine of the stored model, policy and source.
+    """Put what `dump` gave into a fresh machine of the stored model, policy and source; an `InvalidPolicy` names the field that does not fit.
 
-    Args:
-        machine: Changed in place.
-        stored: What `dump` gave.
-        history: The messages that had been added; more may follow, and count as added since. `None`: those stored.
-
-    Raises:
-        InvalidPolicy: Not such a form, of a newer one, or the history is another; names the field.
+    `history`: the messages that had been added; more may follow, and count as added since. `None`: those stored.
     """
     if stored.get("format") != FORMAT:
         raise InvalidPolicy("saved.format", stored.get("format"), f"must be {FORMAT}")
@@ -492,17 +473,17 @@ def arguments_of(saved: Mapping[str, Any], policy: Policy | str | None) -> dict[
 
 
 def _report(report: StageReport) -> dict[str, Any]:
-    fields = {field.name: getattr(report, field.name) for field in dataclasses.fields(report)}
-    cost = fields.pop("cost")
-    # They were handed out with the request, and the texts in them are in the view.
-    del fields["records"]
-    fields_found = {
-        name: _plain(value) for name, value in fields.items() if value is not None and value != ()
+    # Records were handed out with the request, and the texts in them are in the view.
+    names = (item.name for item in dataclasses.fields(report) if item.name != "records")
+    values = {name: getattr(report, name) for name in names}
+    return {
+        name: _plain(value) for name, value in values.items() if value is not None and value != ()
     }
-    return {**fields_found, "cost": dataclasses.asdict(cost)} if cost is not None else fields_found
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Cost):
+        return dataclasses.asdict(value)
     return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
@@ -534,19 +515,12 @@ Rested = tuple[int, int, int, int | None]
 _RESTED = ("at", "number", "tokens", "now_ms")
 
 
-class Since:
-    """What the log holds after the newest line of the state: with it and the messages the conversation is made again.
+class Since(NamedTuple):
+    """What the log holds after the newest line of the state: with it and the messages the conversation is made again."""
 
-    Attributes:
-        answers: By the position of its newest message, how many an answer of the model is that was observed.
-        rests: Requests for which no level had anything to do.
-    """
-
-    __slots__ = ("answers", "rests")
-
-    def __init__(self) -> None:
-        self.answers: dict[int, int] = {}
-        self.rests: list[Rested] = []
+    # By the position of its newest message, how many an answer of the model is that was observed.
+    answers: dict[int, int]
+    rests: list[Rested]
 
 
 class Journal:
@@ -578,12 +552,10 @@ class Journal:
         self.state: dict[str, Any] = {}
         self.messages = self.reports = self.records = 0
         self.offsets = array("q")
-        self.since = Since()
+        self.since = Since({}, [])
         self._base = False
         self.holds = 0
         self._mark: ViewMark | None = None
-        self._seldom: tuple[Any, ...] = ()
-        self._correction: Correction | None = None
         self._looks = -1
         self.made_uuids: dict[str, str] = {}  # uuids of what levels made, by key
         self.recorder: Recorder | None = None
@@ -653,11 +625,9 @@ class Journal:
     def _holds(self, machine: Machine) -> bool:
         """Whether all but messages and requests at rest is as the newest line of the state says."""
         mark, view = self._mark, machine.view
-        if mark is None or mark.view is not view or mark.edits != view.edits:
+        if mark is None or not mark.fits(view) or view.stable < mark.messages:
             return False
-        if view.stable < mark.messages or len(machine.reports) > self.reports:
-            return False
-        return self._looks == machine.looks
+        return self._looks == machine.looks and len(machine.reports) <= self.reports
 
     def commit(
         self,
@@ -669,25 +639,21 @@ class Journal:
     ) -> None:
         """Write all that has changed since the last line, if anything has; errors are those of `added`.
 
-        Args:
-            machine: As it is now.
-            others: State of the parts outside of the machine.
-            what: Which call it was.
-            more: Lines that go before the state.
-            request: What was made, to be recorded; `None`: nothing was.
+        `others`: state of the parts outside of the machine; `what`: which call it was; `more`: lines that go before the state;
+        `request`: what was made, to be recorded.
         """
         with self.log.one_writer:
             lines = [*self._waiting(machine), *more]
             machine.settle()
-            view, mark, uuids = machine.view, self._mark, dict[str, str]()
-            same_view = mark is not None and mark.view is view and mark.edits == view.edits
-            if len(machine.reports) > self.reports or not same_view:
-                entries = (line["uuid"] for line in reversed(lines) if "parentUuid" in line)
-                parent = next(entries, self.log.leaf)
-                uuids, new = self._lines_of_levels(machine, same_view=same_view, parent=parent)
+            view, uuids = machine.view, dict[str, str]()
+            same_view = self._mark is not None and self._mark.fits(view)
+            for report in machine.reports[self.reports :]:
+                for one in report.records:
+                    lines.append(self.log.entry(one, parent=self._leaf(lines)))
+            if not same_view:
+                uuids, new = self._lines_of_made(machine, self._leaf(lines))
                 lines += new
-            seldom = _seldom_mark(machine)
-            change = self._change(machine, others, uuids, plain=seldom == self._seldom)
+            change = self._change(machine, others, uuids)
             account = told_since(machine, self.reports, self.records)
             request = request if self.recorder else None
             if not (change or lines or account["reports"] or account["records"] or request):
@@ -703,9 +669,9 @@ class Journal:
             starts = self._write(lines, record)
             self.offsets.extend(starts[: len(machine.history) - self.messages])
             self.state = patch(self.state, change, in_place=not self.holds)
-            self.made_uuids, self._base, self.since = names, False, Since()
-            self._mark, self._looks, self._seldom = mark_of(view), machine.looks, seldom
-            self._correction, self.messages = machine.correction, len(machine.history)
+            self.made_uuids, self._base, self.since = names, False, Since({}, [])
+            self._mark, self._looks = mark_of(view), machine.looks
+            self.messages = len(machine.history)
             self.reports, self.records = len(machine.reports), machine.record_count
         if uuids:  # a compaction must be on the disk
             self.log.sync()
@@ -757,40 +723,21 @@ class Journal:
         )
 
     def _change(
-        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str], *, plain: bool
+        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str]
     ) -> dict[str, Any]:
-        """The decision since the newest line: how the state in the log has changed, at the cost of what did.
-
-        `plain`: what `_seldom_mark` speaks of is as it was.
-        """
-        state = self.state
-        if not state:
-            return diff({}, {**state_of(machine), **others, "made": {**self.made_uuids, **uuids}})
-        view = view_change(machine.view, state["view"], self._mark)
-        keys: dict[str, Any] = {"view": view} if view else {}
-        now: dict[str, Any] = {}
-        if plain:
-            count, turns, figure = len(machine.history), machine.tracking.turns, machine.figure
-            if count != state["count"]:
-                keys["count"] = {"is": count}
-            if turns != state["tracking"]["turns"]:
-                keys["tracking"] = {"keys": {"turns": {"is": turns}}}
-            if machine.requests != state["requests"]:
-                keys["requests"] = {"is": machine.requests}
-            if machine.correction is not self._correction:
-                now["correction"] = machine.correction.dump()
-            now["figure"] = list(figure) if figure else None
-        else:
-            now = _turn_of(machine)
-        now |= others
+        """The decision since the newest line: how the state in the log has changed; of the view at the cost of what did."""
+        made = {**self.made_uuids, **uuids}
+        if not self.state:
+            return diff({}, {**state_of(machine), **others, "made": made})
+        view = view_change(machine.view, self.state["view"], self._mark)
+        now = {**_turn_of(machine), **others}
         if uuids:
-            now["made"] = {**self.made_uuids, **uuids}
-        if not plain:
-            now |= _settings_of(machine)
+            now["made"] = made
+        now |= _settings_of(machine)
         # Summaries of spans come in at any moment.
         if self._looks != machine.looks or machine.policy.collapse.enabled:
             now["states"] = _states_of(machine)
-        return _changed_keys(state, now, keys)
+        return _changed_keys(self.state, now, {"view": view} if view else {})
 
     def begin(self, machine: Machine, others: Mapping[str, Any], *, base: bool = False) -> None:
         """Write the whole state, with which a manager begins; `base`: its history is what a resume of the log shows up to here."""
@@ -806,7 +753,7 @@ class Journal:
         return read_message(self.log, self.offsets[at])
 
     def item(self, at: int) -> Item | None:
-        """A message of the history, equal to what was added."""
+        """A message of the history, equal to what was added; `None`: it has no line of its own."""
         added = self.message(at)
         return None if added is None else added.item
 
@@ -833,11 +780,15 @@ class Journal:
 
     def _waiting(self, machine: Machine) -> list[Line]:
         """Lines of messages that the log does not hold yet; they count only with a manager's line after them."""
-        lines, parent = list[Line](), self.log.leaf
+        lines = list[Line]()
         for at in range(self.messages, len(machine.history)):
-            lines.append(self._line(machine, at, parent, {"at": at, "waits": True}))
-            parent = lines[-1]["uuid"] if "parentUuid" in lines[-1] else parent
+            lines.append(self._line(machine, at, self._leaf(lines), {"at": at, "waits": True}))
         return lines
+
+    def _leaf(self, lines: Sequence[Line]) -> str | None:
+        """The newest entry, with these lines, which is the parent of the next."""
+        entries = (line["uuid"] for line in reversed(lines) if "parentUuid" in line)
+        return next(entries, self.log.leaf)
 
     def _line(self, machine: Machine, at: int, parent: str | None, mark: dict[str, Any]) -> Line:
         """For a message that the log does not hold yet."""
@@ -863,44 +814,32 @@ class Journal:
 
     # ---- what levels did ---------------------------------------------------------------------
 
-    def _lines_of_levels(
-        self, machine: Machine, *, same_view: bool, parent: str | None
+    def _lines_of_made(
+        self, machine: Machine, parent: str | None
     ) -> tuple[dict[str, str], list[Line]]:
-        """New names of what levels made, and the transcript's lines."""
-        reports, lines = machine.reports[self.reports :], list[Line]()
-        for record in (record for report in reports for record in report.records):
-            lines.append(self.log.entry(record, parent=parent))
-            parent = lines[-1]["uuid"] if "parentUuid" in lines[-1] else parent
+        """A boundary if the view contains something that no line records yet: a summary, a fold, a mark of a cut. And its new names."""
         view = machine.view
-        if same_view or not any(isinstance(key, str) and self._is_new(key) for key in view.sources):
-            return {}, lines
-        uuids, summed = self._summed(view, reports, parent)
-        return uuids, [*lines, *summed]
-
-    def _summed(
-        self, view: View, reports: Sequence[StageReport], parent: str | None
-    ) -> tuple[dict[str, str], list[Line]]:
-        """A boundary if the view contains something that no line records yet: a summary, a fold, a mark of a cut."""
-        new = [
-            at for at, key in enumerate(view.sources) if isinstance(key, str) and self._is_new(key)
-        ]
-        after = next((at for at in range(new[0], len(view)) if at not in set(new)), len(view))
-        summaries = [at for at in new if at < after]
+        new = {
+            at: key
+            for at, key in enumerate(view.sources)
+            if isinstance(key, str) and self._is_new(key)
+        }
+        if not new:
+            return {}, []
+        after = next((at for at in range(min(new), len(view)) if at not in new), len(view))
         kept_uuids = [
-            name for at in range(len(view)) if at not in set(new) and (name := self._name(view, at))
+            name for at in range(len(view)) if at not in new and (name := self._name(view, at))
         ]
         group = compaction_lines(
-            self.log, _info(reports), [without_ids(view.originals[at]) for at in summaries], parent=parent,
+            self.log, _info(machine.reports[self.reports :]),
+            [without_ids(view.originals[at]) for at in new if at < after], parent=parent,
             kept_entries=KeptEntries(tuple(kept_uuids), before_summary=after == len(view)),
             attachments=[without_ids(view.originals[at]) for at in new if at > after],
         )  # fmt: skip
-        order = [*summaries, *(at for at in new if at > after)]
         names = [str(entry["uuid"]) for entry in group[1:]]
         repeated = session_lines(self.log.transcript(), group)
-        return {str(view.sources[at]): name for at, name in zip(order, names, strict=True)}, [
-            *group,
-            *(self.log.entry(line, parent=None) for line in repeated),
-        ]
+        lines = [*group, *(self.log.entry(line, parent=None) for line in repeated)]
+        return dict(zip(new.values(), names, strict=True)), lines
 
     def _is_new(self, key: str) -> bool:
         return key.split(":")[0] in _SUMMARIES and key not in self.made_uuids
@@ -976,135 +915,117 @@ class Added(NamedTuple):
     answer: int = 0  # so many messages up to it are one answer of the model, observed after the newest line of the state
 
 
-@dataclass(slots=True)
 class ReadJournal:
-    """What was read.
+    """What was read of a log; one that no manager wrote to has no state.
 
     Attributes:
         state: As `Journal.state`; empty: no manager has written to this log.
         history: Of that state.
         later: Messages that were added after it.
         rests: Requests that were made after it.
-        unfinished: Uuids of entries that such a write left: they count as never written.
-        reports: Of all levels so far, as they were dumped.
-        records: Of all requests so far.
-        let_go: What the account does not hold: as in `Machine`.
-    """
-
-    state: dict[str, Any] = field(default_factory=dict)
-    history: list[Added] = field(default_factory=list)
-    later: list[Added] = field(default_factory=list)
-    rests: list[Rested] = field(default_factory=list)
-    unfinished: list[str] = field(default_factory=list)
-    reports: list[Any] = field(default_factory=list)
-    records: list[Any] = field(default_factory=list)
-    let_go: Any = (0, 0)
-
-
-def read_journal(log: TranscriptLog) -> ReadJournal:
-    """Read a log; one that no manager wrote to has no state.
+        account: All reports and records of requests so far, for `load_account`.
 
     Raises:
         InvalidTranscript: A line of a manager's state cannot be read, or is of a newer form; names the line.
     """
-    read = ReadJournal()
-    waiting: dict[int, Added] = {}
-    for number, (start, line) in enumerate(_lines(log), 1):
-        if MARK_BYTES not in line and STATE_BYTES not in line:
-            continue
-        entry = _parsed(line)
-        try:
-            if entry.get("type") == STATE:
-                _take_state(read, waiting, entry, log, start)
-            elif isinstance(mark := entry.get(MARK), dict) and "at" in mark:
+
+    def __init__(self, log: TranscriptLog) -> None:
+        self.state: dict[str, Any] = {}
+        self.history: list[Added] = []
+        self.later: list[Added] = []
+        self.rests: list[Rested] = []
+        self.account: dict[str, Any] = {"reports": [], "records": [], "let_go": (0, 0)}
+        self._log = log
+        self._waiting: dict[
+            int, Added
+        ] = {}  # written, and not yet followed by the line that makes them count
+        for number, (start, line) in enumerate(_lines(log), 1):
+            if MARK_BYTES not in line and STATE_BYTES not in line:
+                continue
+            try:
+                self._take(_parsed(line), start)
+            except (KeyError, TypeError, ValueError, AttributeError) as exc:
+                known = isinstance(exc, ValueError)
+                why = str(exc) if known else "a part is missing or of another type"
+                raise InvalidTranscript(
+                    f"the manager's state cannot be read: {why}", path=log.name, line=number,
+                    hint="resume the transcript without it: ullage.resume",
+                ) from exc  # fmt: skip
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Uuids of entries that an unfinished write left: they count as never written."""
+        return [added.uuid for added in self._waiting.values()]
+
+    def _take(self, entry: Mapping[str, Any], start: int) -> None:
+        mark = entry.get(MARK)
+        if entry.get("type") != STATE:
+            if isinstance(mark, dict) and "at" in mark:
                 added = _added(entry, start)
                 if mark.get("waits"):
-                    waiting[mark["at"]] = added
-                elif mark["at"] == len(read.history) + len(read.later):
-                    read.later.append(added)
-        except (KeyError, TypeError, ValueError, AttributeError) as exc:
-            why = (
-                str(exc) if isinstance(exc, ValueError) else "a part is missing or of another type"
-            )
-            raise InvalidTranscript(
-                f"the manager's state cannot be read: {why}", path=log.name, line=number,
-                hint="resume the transcript without it: ullage.resume",
-            ) from exc  # fmt: skip
-    read.unfinished = [added.uuid for added in waiting.values()]
-    return read
+                    self._waiting[mark["at"]] = added
+                elif mark["at"] == len(self.history) + len(self.later):
+                    self.later.append(added)
+        elif entry["format"] == FORMAT:
+            self._take_state(entry, start)
+        elif entry["format"] != RESTED:
+            form = entry["format"]
+            raise ValueError(f"its form is {form!r}, this version reads up to {RESTED}")
+        elif "messages" in entry:
+            self._take_answer(entry["at"], entry["messages"])
+        else:
+            self._take_rest(*(entry[name] for name in _RESTED))
+
+    def _take_state(self, entry: Mapping[str, Any], start: int) -> None:
+        self.state = patch(self.state, entry["state"], in_place=True)
+        if entry.get("base"):
+            # The context of the transcript that a manager began with, as the log was up to this line.
+            self.history = [
+                Added(item, str(item.get("uuid", "")), str(item.get("timestamp", "")))
+                for item in Transcript.from_bytes(self._log.head(start)).conversation.entries
+            ]
+        # Not copied: each turn has a line like this.
+        history = self.history
+        history += self.later
+        for at in sorted(self._waiting):
+            if at == len(history):
+                history.append(self._waiting[at])
+        self._waiting.clear()
+        count = self.state["count"]
+        if len(history) < count:
+            raise ValueError(f"{count - len(history)} of {count} messages are missing")
+        del history[count:]
+        self.later, self.rests = [], []
+        self.account["reports"] += entry.get("reports", ())
+        self.account["records"] += entry.get("records", ())
+        self.account["let_go"] = entry.get("let_go", self.account["let_go"])
+
+    def _take_rest(self, at: int, number: int, tokens: int, now_ms: int | None) -> None:
+        """A request that was made at rest; a `ValueError` where a line before it is missing. What was taken back before it does not count."""
+        self._go_back_to(at)
+        while self.rests and self.rests[-1][1] >= number:
+            self.rests.pop()
+        requests = self.state["requests"] + len(self.rests)
+        if number != requests + 1:
+            raise ValueError(f"request {number} follows request {requests}")
+        self.rests.append((at, number, tokens, now_ms))
+
+    def _take_answer(self, at: int, count: int) -> None:
+        """So many messages up to there are one answer, and count; errors as of `_take_rest`."""
+        self._go_back_to(at - count)
+        messages = [self._waiting[place] for place in range(at - count, at)]
+        self._waiting.clear()
+        self.later += [*messages[:-1], messages[-1]._replace(answer=count)]
+
+    def _go_back_to(self, count: int) -> None:
+        """Only so many messages count: others were taken back."""
+        least, most = len(self.history), len(self.history) + len(self.later)
+        if not least <= count <= most:
+            raise ValueError(f"it tells of {count} messages, there are {most}")
+        del self.later[count - least :]
 
 
 MARK_BYTES, STATE_BYTES = f'"{MARK}":'.encode(), f'"{STATE}"'.encode()
-
-
-def _take_state(
-    read: ReadJournal,
-    waiting: dict[int, Added],
-    entry: Mapping[str, Any],
-    log: TranscriptLog,
-    start: int,
-) -> None:
-    if entry["format"] == RESTED:
-        if "messages" in entry:
-            read.later += _answer_in(entry, read, waiting)
-        else:
-            read.rests.append(_rest_in(entry, read))
-        return
-    if entry["format"] != FORMAT:
-        raise ValueError(f"its form is {entry['format']!r}, this version reads up to {RESTED}")
-    read.state = patch(read.state, entry["state"], in_place=True)
-    if entry.get("base"):
-        # The context of the transcript that a manager began with, as the log was up to this line.
-        read.history = [
-            Added(item, str(item.get("uuid", "")), str(item.get("timestamp", "")))
-            for item in Transcript.from_bytes(log.head(start)).conversation.entries
-        ]
-    # Not copied: each turn has a line like this.
-    history = read.history
-    history += read.later
-    for at in sorted(waiting):
-        if at == len(history):
-            history.append(waiting[at])
-    waiting.clear()
-    count = read.state["count"]
-    if len(history) < count:
-        raise ValueError(f"{count - len(history)} of {count} messages are missing")
-    del history[count:]
-    read.later, read.rests = [], []
-    read.reports += entry.get("reports", ())
-    read.records += entry.get("records", ())
-    read.let_go = entry.get("let_go", read.let_go)
-
-
-def _rest_in(entry: Mapping[str, Any], read: ReadJournal) -> Rested:
-    """The request that a line tells of; a `ValueError` where a line before it is missing. What was taken back before it does not count."""
-    at, number, tokens, now_ms = (entry[name] for name in _RESTED)
-    _go_back_to(at, read)
-    while read.rests and read.rests[-1][1] >= number:
-        read.rests.pop()
-    requests = read.state["requests"] + len(read.rests)
-    if number != requests + 1:
-        raise ValueError(f"request {number} follows request {requests}")
-    return at, number, tokens, now_ms
-
-
-def _answer_in(
-    entry: Mapping[str, Any], read: ReadJournal, waiting: dict[int, Added]
-) -> list[Added]:
-    """The messages of one answer, which a line says count; errors as of `_rest_in`."""
-    at, count = entry["at"], entry["messages"]
-    _go_back_to(at - count, read)
-    messages = [waiting[place] for place in range(at - count, at)]
-    waiting.clear()
-    return [*messages[:-1], messages[-1]._replace(answer=count)]
-
-
-def _go_back_to(count: int, read: ReadJournal) -> None:
-    """Only so many messages count: others were taken back."""
-    least, most = len(read.history), len(read.history) + len(read.later)
-    if not least <= count <= most:
-        raise ValueError(f"it tells of {count} messages, there are {most}")
-    del read.later[count - least :]
 
 
 def read_message(log: TranscriptLog, offset: int) -> Added:
@@ -1155,7 +1076,7 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
 def ms_of(timestamp: str) -> int | None:
     """Milliseconds since the epoch; `None`: it is no time."""
     try:
-        moment = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(timestamp)
     except ValueError:
         return None
     return round(moment.timestamp() * 1000)

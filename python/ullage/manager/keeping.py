@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import (
     Callable,
     Collection,
@@ -14,10 +13,9 @@ from collections.abc import (
 )
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from ullage.exceptions import InvalidPolicy, LogConflict, ManagerBusy, UllageError
+from ullage.exceptions import InvalidPolicy, LogConflict, UllageError
 from ullage.facts.words import blocks_of
 from ullage.levels.view import View
 from ullage.manager import prepare
@@ -32,37 +30,6 @@ if TYPE_CHECKING:
     from ullage.manager.values import Request
     from ullage.manager.whole_list import Followed
     from ullage.transcript.log import TranscriptLog
-
-
-# One call at a time prepares a conversation's request; a second one is refused by name.
-
-
-class ExclusiveGuard:
-    """Around each call that prepares a request or recovers from a refusal, `with guard(name)`; a second one is refused by name, never waits.
-
-    A call that is suspended at an `await` is still at work: another one in between would mix the reports of both, and
-    number requests in another order than the host sees them.
-    """
-
-    __slots__ = ("_lock", "_running")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()  # two threads may ask in the same moment
-        self._running = ""
-
-    def __call__(self, name: str) -> Self:
-        """A call of this name begins; `ManagerBusy` if another one is at work."""
-        if not self._lock.acquire(False):
-            raise ManagerBusy(name, self._running)
-        self._running = name
-        return self
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exc: object) -> None:
-        self._running = ""
-        self._lock.release()
 
 
 # Going back in a conversation: the newest messages go, as if they had never come.
@@ -88,14 +55,8 @@ def rewind(machine: Machine, count: int) -> None:
     machine.touch()
     removed = set(_tool_ids(history[count:])) - set(_tool_ids(history[:count]))
     view = machine.view
-    index = next(
-        (
-            at
-            for at, source in enumerate(view.sources)
-            if isinstance(source, int) and source >= count
-        ),
-        len(view),
-    )
+    places = (place if isinstance(place, int) else -1 for place in view.sources)
+    index = next((at for at, place in enumerate(places) if place >= count), len(view))
     written = index > 0 and isinstance(view.sources[index - 1], str)
     if not written:
         view.cut(index)
@@ -231,7 +192,8 @@ class Keeper:
     """Keeps one conversation: all of its state as one value, its log if it has one, and the way back where a call fails.
 
     Attributes:
-        sent: The newest request; `None`: there was none, or another process made it.
+        sent: The newest request, which a model that summarises repeats to read the provider's cache; `None`: there was none, or another
+            process made it.
         lock: Held while something is added and written: one step, also between threads.
     """
 
@@ -309,24 +271,16 @@ class Keeper:
 
     def begin(self, log: Log) -> None:
         """Begin a log with this conversation; a `LogConflict` if it holds one already."""
-        from ullage.manager.journal import read_journal
+        from ullage.manager.journal import ReadJournal
 
-        owned = isinstance(log, str | PathLike)
-        opened = (
-            opened_log(log, self._clock, create=True) if isinstance(log, str | PathLike) else log
-        )
-        try:
+        with opened_log(log, self._clock, create=True) as (opened, owned):
             # A log of another program counts too: what it holds would be taken for this conversation's beginning.
-            if opened.leaf is not None or read_journal(opened).state:
+            if opened.leaf is not None or ReadJournal(opened).state:
                 raise LogConflict(
                     f"{opened.name}: the log holds a conversation already",
                     hint="ContextManager.resume(path) continues it",
                 )
             self._begin(opened, owned=owned)
-        except BaseException:
-            if owned:
-                opened.close()
-            raise
 
     def adopt(self, log: TranscriptLog, *, owned: bool) -> None:
         """Go on from a transcript that no manager wrote, with what a resume shows as the history."""
@@ -345,9 +299,8 @@ class Keeper:
             for at, added in enumerate(read.history)
             if added.uuid and not isinstance(added.item.get("uuid"), str)
         }
-        account = {"reports": read.reports, "records": read.records, "let_go": read.let_go}
         with state_read():
-            load_account(machine, account)
+            load_account(machine, read.account)
         trim_account(machine)
         places = (added.offset for added in (*read.history, *read.later))
         journal.goes_on(machine, read.state, places)
@@ -424,12 +377,9 @@ class Keeper:
         history = machine.history
         history.let_go(inside)
         # A rewind shows again what was let go of before: what is shown keeps its names and times.
-        view.uuids = {
-            at: name for at, name in view.uuids.items() if at in inside or history.held(at)
-        }
-        view.times = {
-            at: came for at, came in view.times.items() if at in inside or history.held(at)
-        }
+        inside.update(at for at in range(count) if history.held(at))
+        view.uuids = {at: name for at, name in view.uuids.items() if at in inside}
+        view.times = {at: came for at, came in view.times.items() if at in inside}
 
     def name(self, positions: Iterable[int]) -> None:
         """Have names and times of these messages of the history in memory again, which left it."""
@@ -466,13 +416,7 @@ class Keeper:
             raise
 
     def at_rest(self, count: int, tokens: int, now_ms: int | None) -> Request:
-        """Make the next request, for which no level has anything to do; where it cannot be written, it was not made.
-
-        Args:
-            count: Messages of the history when that was looked at.
-            tokens: Of the request.
-            now_ms: The host's clock.
-        """
+        """Make the next request, for which no level had anything to do at so many messages; where it cannot be written, it was not made."""
         machine, journal = self._machine, self._journal
         try:
             self.sent = request = prepare.at_rest(machine, self._writer, tokens, now_ms)
@@ -548,13 +492,9 @@ class Keeper:
         reports: int | None = None,
         since: Since | None = None,
     ) -> None:
-        """Restore an earlier state; of what was added since, the messages up to a number stay.
+        """Restore an earlier state; so many messages of the history stay, and so many reports (`None`: those that are in the log).
 
-        Args:
-            state: As of `state`.
-            messages: So many of the history stay.
-            reports: So many stay; `None`: those that are in the log.
-            since: What the log holds after the state.
+        `since`: what the log holds after the state.
         """
         machine, journal = self._machine, self._journal
         history, view = machine.history[:messages], machine.view
@@ -564,7 +504,7 @@ class Keeper:
         del machine.reports[reports:]
         machine.records = [one for one in machine.records if one.number <= machine.requests]
         machine.view.uuids = {at: name for at, name in view.uuids.items() if at < messages}
-        answers, rests = (since.answers, since.rests) if since else ({}, [])
+        answers, rests = since or ({}, [])
         later = (
             (history[at], view.times.get(at), view.uuids.get(at, ""), answers.get(at, 0))
             for at in range(state["count"], messages)
@@ -578,23 +518,21 @@ class Keeper:
 
         `later`: each with when it came, its name in the log, and how many up to it are an answer that was observed, which counts as one again.
         """
-        machine, sizes = self._machine, list[int]()
-        requests: dict[int, list[Rested]] = {}
-        for request in rests:
-            requests.setdefault(request[0], []).append(request)
-        self._rest_again(requests)
+        machine, sizes, requests = self._machine, list[int](), list(rests)[::-1]
+
+        def rest_again() -> None:
+            while requests and requests[-1][0] == len(machine.history):
+                _, _, tokens, now_ms = requests.pop()
+                prepare.rest_again(machine, self._writer, tokens, now_ms)
+
+        rest_again()
         for item, at_ms, uuid, answer in later:
             sizes.append(int(machine.view.ledger.tokens()))
             machine.add(item, at_ms=at_ms, uuid=uuid)
             self._writer.note_answer(machine)
             if answer:
                 machine.answered(machine.history[-1], sizes[-answer])
-            self._rest_again(requests)
-
-    def _rest_again(self, requests: Mapping[int, Sequence[Rested]]) -> None:
-        """Make the requests at rest that were made when the history was as long as it is."""
-        for _, _, tokens, now_ms in requests.get(len(self._machine.history), ()):
-            prepare.rest_again(self._machine, self._writer, tokens, now_ms)
+            rest_again()
 
     def rewind(self, count: int) -> None:
         """See `ContextManager.rewind`."""

@@ -95,11 +95,9 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _is_prompt(value: object) -> bool:
-    return isinstance(value, str) or (isinstance(value, Sequence) and all(map(_is_block, value)))
-
-
-def _is_block(value: object) -> bool:
-    return isinstance(value, str | Mapping)
+    if isinstance(value, str):
+        return True
+    return isinstance(value, Sequence) and all(isinstance(part, str | Mapping) for part in value)
 
 
 def _stores(value: object) -> bool:
@@ -375,10 +373,8 @@ class BackgroundFlow:
             self._end()
         while (flow := self._flow) is not None and self._answers:
             answer = self._answers.pop()
-            if isinstance(answer, Exception):
-                self._step(partial(flow.throw, answer))
-            else:
-                self._step(partial(flow.send, answer))
+            resumed = flow.throw if isinstance(answer, Exception) else flow.send
+            self._step(partial(resumed, answer))
 
     def stop_task(self) -> None:
         """Cancel the task: a synchronous `prepare` would block its event loop, so it could never finish."""
@@ -459,17 +455,15 @@ class Host:
     ahead: Ahead | None = None
     background: BackgroundFlow = field(default_factory=BackgroundFlow)
     logged: bool = False
+    store: None = (
+        None  # a compaction is installed nowhere else: its lines are written when the call ends
+    )
 
     def is_logged(self, log: TranscriptLog) -> None:
         """From now on the conversation is in a log, whose path hooks and the model get unless the host named another."""
         self.logged = True
         self.options["transcript_path"] = self.options.get("transcript_path") or log.path
         self.options["session_id"] = self.options.get("session_id") or log.session_id
-
-    @property
-    def store(self) -> Any:
-        """Where else a compaction is installed: nowhere, since its lines are written when the call ends."""
-        return None
 
 
 def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, int]:

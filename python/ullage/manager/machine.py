@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from warnings import warn
 
@@ -38,13 +39,15 @@ from ullage.manager.values import (
     reported,
     states_usage,
 )
-from ullage.messages import Item, message_of, now_in_ms
+from ullage.messages import Item, as_blocks, message_of, now_in_ms, same_items
 from ullage.policy import Policy
+from ullage.providers._common import with_id
 from ullage.providers.anthropic import Thinking, is_manual, takes_id
 from ullage.providers.registry import Provider
 from ullage.providers.sdk_objects import given_as_json, read_response, without_null_fields
 
 if TYPE_CHECKING:
+    from ullage.manager.options import Log
     from ullage.policy.whole import AutocompactPolicy
     from ullage.transcript.log import TranscriptLog
 
@@ -107,7 +110,7 @@ class Tracking:
 
 def decided(machine: Machine) -> Decided:
     """Whether an automatic compaction is due (WIN-5, AUTO-1); a pure look at any moment."""
-    tokens, limit = machine.tokens, machine.trigger()
+    tokens, limit = machine.tokens, machine.window.threshold
     code, why = _obstacle(machine)
     if code:
         fills = machine.usage().by_category if code == "refills" else {}
@@ -199,40 +202,33 @@ class CallIds:
             return item
         names_here: list[str] = []  # by calls and results of this message
         blocks = [self._block(block, message.get("id"), names_here) for block in content]
-        if all(new is old for new, old in zip(blocks, content, strict=True)):
+        if same_items(blocks, content):
             return item
         changed = {**message, "content": blocks}
         return changed if message is item else {**item, "message": changed}
-
-    def note_calls(self, names: Iterable[str], response: Any) -> None:
-        """As `take`, of an answer whose calls are known; `response`: its id, if it has one."""
-        if not self._spoken:
-            self._open, self._spoken = {}, True
-        self._called(names, response)
-
-    def note_results(self, names: Iterable[str]) -> None:
-        """As `take`, of a message of the user with these results."""
-        self._spoken = False
-        self._answered(names)
 
     def take(self, item: Item) -> None:
         """Note the ids of a message that was added."""
         message = message_of(item)
         if message is None:
             return
-        role = message.get("role")
+        self.heard(message.get("role"))
+        content = message.get("content")
+        for key, name in map(_id_in, content if isinstance(content, list) else ()):
+            if key == "id":
+                self.note_calls((name,), message.get("id"))
+            elif key:
+                self.note_results((name,))
+
+    def heard(self, role: Any) -> None:
+        """A message of this role has come; its calls or results are noted next."""
         if role == "assistant" and not self._spoken:
             self._open = {}
         if role != "system":
             self._spoken = role == "assistant"
-        content = message.get("content")
-        for key, name in map(_id_in, content if isinstance(content, list) else ()):
-            if key == "id":
-                self._called((name,), message.get("id"))
-            elif key:
-                self._answered((name,))
 
-    def _called(self, names: Iterable[str], response: Any) -> None:
+    def note_calls(self, names: Iterable[str], response: Any) -> None:
+        """Note calls of an answer; `response`: its id, if it has one."""
         made_by = response if isinstance(response, str) else None
         for name in names:
             if name in self.calls:
@@ -243,7 +239,8 @@ class CallIds:
                 self._newest[came] = name
             self._open.setdefault(came, []).append(name)
 
-    def _answered(self, names: Iterable[str]) -> None:
+    def note_results(self, names: Iterable[str]) -> None:
+        """Note results of these calls."""
         for name in names:
             self.answered.add(name)
             self.waiting.pop(name, None)
@@ -255,11 +252,10 @@ class CallIds:
         key, came = _id_in(block)
         if not key:
             return block
-        name = (
-            self._of_call(came, response, names_here)
-            if key == "id"
-            else self._of_result(came, names_here)
-        )
+        if key == "id":
+            name = self._of_call(came, response, names_here)
+        else:
+            name = self._of_result(came, names_here)
         names_here.append(name)
         return block if name == came else {**block, key: name}
 
@@ -270,8 +266,11 @@ class CallIds:
                 return newest
             if response is not None and self.calls[newest] == response:
                 return newest  # the same answer once more, not another call
-        used = (self.calls, names_here)
-        name = next(other for other in _others(came) if not any(other in names for names in used))
+        stem = came
+        if len(came) > LONGEST - 8:
+            stem = "call-" + hashlib.sha256(came.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        others = (f"{stem}-{number}" for number in count(2))
+        name = next(one for one in others if one not in self.calls and one not in names_here)
         self.came_as[name] = came
         return name
 
@@ -282,17 +281,6 @@ class CallIds:
                 return name
         newest = self._newest.get(came, came)
         return came if newest in self.answered or newest in names_here else newest
-
-
-def _others(name: str) -> Iterator[str]:
-    """Names for further calls under an id."""
-    stem = name
-    if len(name) > LONGEST - 8:
-        stem = "call-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    number = 2
-    while True:
-        yield f"{stem}-{number}"
-        number += 1
 
 
 def _id_in(block: Any) -> tuple[str, str]:
@@ -308,13 +296,8 @@ def as_given(message: Item, came_as: Mapping[str, str]) -> Item:
     content = message.get("content")
     if not came_as or not isinstance(content, list):
         return message
-    blocks, changed = [], False
-    for block in content:
-        key, name = _id_in(block)
-        came = came_as.get(name)
-        changed = changed or came is not None
-        blocks.append(block if came is None else {**block, key: came})
-    return {**message, "content": blocks} if changed else message
+    blocks = [with_id(block, came_as) for block in content]
+    return message if same_items(blocks, content) else {**message, "content": blocks}
 
 
 # What the window is spent on, by category, kept up to date as the view grows (BEY-3).
@@ -339,27 +322,21 @@ CATEGORIES: Final = (
 _AT: Final = {name: at for at, name in enumerate(CATEGORIES)}
 # Places by plain numbers: a log has a row of each message in each turn, and a look at an enum's member takes as long as one at a dict.
 _OF_KIND: Final = {
-    int(kind): _AT[name]
-    for kind, name in (
-        (BlockKind.TOOL_USE, "tool calls"),
-        (BlockKind.SERVER_TOOL_USE, "tool calls"),
-        (BlockKind.TOOL_RESULT, "tool results"),
-        (BlockKind.SERVER_TOOL_RESULT, "tool results"),
-        (BlockKind.THINKING, "thinking"),
-        (BlockKind.REDACTED_THINKING, "thinking"),
-        (BlockKind.IMAGE, "media"),
-        (BlockKind.DOCUMENT, "media"),
-        (BlockKind.COMPACTION, "summaries"),
-    )
+    int(BlockKind.TOOL_USE): _AT["tool calls"],
+    int(BlockKind.SERVER_TOOL_USE): _AT["tool calls"],
+    int(BlockKind.TOOL_RESULT): _AT["tool results"],
+    int(BlockKind.SERVER_TOOL_RESULT): _AT["tool results"],
+    int(BlockKind.THINKING): _AT["thinking"],
+    int(BlockKind.REDACTED_THINKING): _AT["thinking"],
+    int(BlockKind.IMAGE): _AT["media"],
+    int(BlockKind.DOCUMENT): _AT["media"],
+    int(BlockKind.COMPACTION): _AT["summaries"],
 }
 _OF_ROLE: Final = {
-    int(role): _AT[name]
-    for role, name in (
-        (Role.USER, "user"),
-        (Role.ASSISTANT, "assistant"),
-        (Role.TOOL, "tool results"),
-        (Role.SYSTEM, "host text"),
-    )
+    int(Role.USER): _AT["user"],
+    int(Role.ASSISTANT): _AT["assistant"],
+    int(Role.TOOL): _AT["tool results"],
+    int(Role.SYSTEM): _AT["host text"],
 }
 _TEXT, _RESULT, _USER = int(BlockKind.TEXT), int(BlockKind.TOOL_RESULT), int(Role.USER)
 _SHORTENED, _HOST, _OTHER = _AT["shortened results"], _AT["host text"], _AT["other"]
@@ -422,27 +399,21 @@ def _row(view: View, index: int) -> Row:
         tokens_by_category[own] -= host
         tokens_by_category[_HOST] = host
     # What frames a message counts to what most of it is, the first of equals.
-    main, most = own, -1
-    for at, tokens in tokens_by_category.items():
-        if tokens > most or (tokens == most and at < main):
-            main, most = at, tokens
+    main = min(tokens_by_category, key=lambda at: (-tokens_by_category[at], at), default=own)
     tokens_by_category[main] = tokens_by_category.get(main, 0) + left
     return tuple(tokens_by_category.items())
 
 
 def _host_tokens(view: View, index: int) -> int:
     """Tokens of the part of a user message that a host wrote, as its share of the characters."""
-    content = view.messages[index].get("content")
-    texts = (
-        [content]
-        if isinstance(content, str)
-        else [block.get("text") if isinstance(block, Mapping) else None for block in content or ()]
-    )
+    content: list[Any] = as_blocks(view.messages[index].get("content"))
     blocks = view.ledger.blocks(index)
-    pairs = zip(texts, blocks, strict=False) if len(texts) == len(blocks) else ()
+    if len(content) != len(blocks):
+        return 0
+    texts = (block.get("text") if isinstance(block, Mapping) else None for block in content)
     return sum(
         block.tokens * host_share(text) // len(text)
-        for text, block in pairs
+        for text, block in zip(texts, blocks, strict=True)
         if block.kind == _TEXT and isinstance(text, str) and text
     )
 
@@ -456,13 +427,8 @@ _UNCONCERNED = (None, provider_clearing.observe)
 class Machine:
     """State and pure transitions; everything with effects is in the flows.
 
-    Args:
-        policy: As the host gave it.
-        overhead: Estimated tokens of `system` and `tools`; changed in place.
-        tools: Names that the host offers.
-        thinking: The request's parameter.
-        stated_window: What the host stated of the model.
-        context_management: The parameter; `None`: the host gave none.
+    `overhead`: estimated tokens of `system` and `tools`, changed in place; `tools`: names that the host offers; `stated_window`: what the
+    host stated of the model; `thinking` and `context_management`: the parameters of requests.
     """
 
     def __init__(
@@ -501,7 +467,6 @@ class Machine:
         # worked out when somebody asks, or before the view changes in another way than by growing (`settle`).
         self._records: list[RequestRecord] = []
         self._noted: list[tuple[Any, ...]] = []
-        self.record_count = 0
         self.tally = Tally(overhead)
         self.pins: dict[str, Pin] = {}
         self.call_ids = CallIds()
@@ -614,14 +579,8 @@ class Machine:
     ) -> list[Item]:
         """Append an item in the provider's format, or an SDK's object; returns the messages that it became.
 
-        Args:
-            item: A message, or an item of Responses.
-            about: `id` and `usage` of the response that it is of.
-            at_ms: When it came, in milliseconds since the epoch; `None`: unknown.
-            answers: It has to be the model's.
-
-        Raises:
-            InvalidMessage: The message is malformed; whoever calls takes back what was added (`take_back`).
+        `about`: `id` and `usage` of the response that it is of; `at_ms`: when it came, in milliseconds since the epoch; `answers`: it has
+        to be the model's. After an `InvalidMessage` whoever calls takes back what was added (`take_back`).
         """
         provider, plain = self.provider, item
         if not provider.internal:
@@ -699,14 +658,13 @@ class Machine:
         if at_ms is not None:
             view.times[place] = at_ms
         history.append(message)
+        call_ids.heard(message["role"])
         if answer:
             call_ids.note_calls(names, message.get("id"))
-            if provider.internal:
-                view.plain.add(place)
         else:
             call_ids.note_results(names)
-            if provider.internal and all(map(takes_id, names)):
-                view.plain.add(place)
+        if provider.internal and (answer or all(map(takes_id, names))):
+            view.plain.add(place)
         return True
 
     def observe(self, response: Any, *, at_ms: int | None = None) -> Item:
@@ -761,11 +719,8 @@ class Machine:
         """Whether the newest answer states a usage that cannot be true; the host is warned once (TOK-4)."""
         view = self.view
         newest, count = view.anchor(), len(view.messages)
-        if (
-            (newest is not None and newest.last == count - 1)
-            or not count
-            or not states_usage(usage)
-        ):
+        anchors = newest is not None and newest.last == count - 1
+        if anchors or not count or not states_usage(usage):
             return False
         estimated = int(view.ledger.tokens())
         if not self.told_of_usage and estimated >= LEAST_TOKENS:
@@ -847,10 +802,6 @@ class Machine:
 
     # ---- marks ---------------------------------------------------------------------------
 
-    def trigger(self) -> int:
-        """Tokens from which an automatic compaction is due."""
-        return self.window.threshold
-
     @property
     def last_resort_tokens(self) -> int:
         """Above this a request is folded or truncated: the window itself where the host waits for the provider's refusal (AUTO-10)."""
@@ -892,7 +843,12 @@ class Machine:
 
     @records.setter
     def records(self, records: list[RequestRecord]) -> None:
-        self._records, self._noted, self.record_count = records, [], len(records)
+        self._records, self._noted = records, []
+
+    @property
+    def record_count(self) -> int:
+        """How many there are."""
+        return len(self._records) + len(self._noted)
 
     def _add_up(self) -> None:
         for *fields, shown in self._noted:
@@ -903,7 +859,6 @@ class Machine:
     def trim_records(self, keep: int) -> None:
         """Hold only the newest so many."""
         more = max(0, self.record_count - keep)
-        self.record_count -= more
         del self._noted[: max(0, more - len(self._records))]
         del self._records[:more]
 
@@ -916,7 +871,6 @@ class Machine:
         self.requests = number
         row = (number, messages, len(self.history), tokens, now_ms, len(self.view.messages))
         self._noted.append(row)
-        self.record_count += 1
         return number
 
     def settle(self) -> None:
@@ -948,21 +902,16 @@ class Machine:
         self.settle()
         self.touch()
         self.now_ms = now_ms
-        return Context(
-            view=self.view,
-            policy=self.policy,
-            states=self.states,
+        return self._plain_context(
             window_tokens=self.window.context,
             effective_tokens=self.window.effective,
             overhead_tokens=self.overhead_tokens,
             now_ms=now_ms,
             source=self.source,
-            provider=self.provider,
             model=self.model,
             manual_thinking=self.manual_thinking,
             tools=self.tools,
             request=self.requests + 1,
-            history=self.history,
             pins=self.pins.values(),
             store=host.offload,
             summarizer=host.summarizer,
@@ -983,13 +932,14 @@ class Machine:
         self.touch()
         return self._plain_context()
 
-    def _plain_context(self) -> Context:
+    def _plain_context(self, **more: Any) -> Context:
         return Context(
             view=self.view,
             policy=self.policy,
             states=self.states,
             provider=self.provider,
             history=self.history,
+            **more,
         )
 
 
@@ -1003,13 +953,22 @@ def new_uuid() -> str:
     return f"{name[:8]}-{name[8:12]}-4{name[13:16]}-{variant}{name[17:20]}-{name[20:]}"
 
 
+@contextmanager
 def opened_log(
-    path: str | os.PathLike[str], clock: Callable[[], int | None], *, create: bool
-) -> TranscriptLog:
-    """The log of a file, stamped by the host's clock."""
+    log: Log, clock: Callable[[], int | None], *, create: bool
+) -> Iterator[tuple[TranscriptLog, bool]]:
+    """A log, opened and stamped by the host's clock if it is a path, and whether it is; then it is closed after an error."""
+    if not isinstance(log, str | os.PathLike):
+        yield log, False  # its owner's to close
+        return
     from ullage.transcript.log import TranscriptLog
 
-    return TranscriptLog.open(path, create=create, clock=lambda: clock() or now_in_ms())
+    opened = TranscriptLog.open(log, create=create, clock=lambda: clock() or now_in_ms())
+    try:
+        yield opened, True
+    except BaseException:
+        opened.close()
+        raise
 
 
 def as_bytes(item: object, option: int = 0) -> bytes:

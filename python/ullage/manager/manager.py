@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableSequence, Sequence
-from os import PathLike
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableSequence, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from ullage.compaction.effects_runner import Providers, arun_flow, run_flow
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import Window, WindowSettings, warn_without_trigger
 from ullage.effects import CancelToken, Flow
-from ullage.exceptions import InvalidPolicy
+from ullage.exceptions import InvalidPolicy, ManagerBusy
 from ullage.levels import context_edits, pipeline
 from ullage.levels.fold import tokens_of
 from ullage.levels.pins import Pin, pin_of, unpin
 from ullage.levels.view import StageReport
 from ullage.manager import prepare
-from ullage.manager.keeping import ExclusiveGuard, Keeper
+from ullage.manager.keeping import Keeper
 from ullage.manager.known import (
     Host,
     first_form,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from ullage.levels.cost import SessionCosts
     from ullage.manager.options import Log, ManagerOptions, Outside
     from ullage.manager.questions import Explanation
-    from ullage.manager.written_back import ListView
+    from ullage.manager.whole_list import ListView
     from ullage.recall import Recall
     from ullage.recall.text import ToolAnswer
     from ullage.summarizers.streams import StreamingSummarizer
@@ -165,7 +166,8 @@ class ContextManager:
         if memory is not None and hasattr(memory, "listen"):
             memory.listen(listeners)
         self._arguments, self._clock = arguments, arguments["clock"] or now_in_ms
-        self._exclusive, self._marks = ExclusiveGuard(), Marks(self.machine.levels)
+        self._lock, self._running = threading.Lock(), ""
+        self._marks = Marks(self.machine.levels)
         parts, followed = self._conversation, Followed()
         self._keeper = Keeper(*parts, followed, clock=self._clock, record=arguments["record"])
         self._lists = WholeLists(*parts, self._marks, self._keeper, followed, self._clock)
@@ -283,8 +285,6 @@ class ContextManager:
                 with self._keeper.whole("prepare", careful=cancel is not None):
                     self._keeper.sent = request = self._run(self._prepare(now_ms), cancel)
             self._marks.edits = self.machine.view.edits
-            # What a model that summarises repeats, to read the provider's cache.
-            self._keeper.sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
         return request
 
@@ -298,7 +298,6 @@ class ContextManager:
                 with self._keeper.whole("prepare"):
                     self._keeper.sent = request = await self._arun(self._prepare(now_ms), cancel)
             self._marks.edits = self.machine.view.edits
-            self._keeper.sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=True)
         return request
 
@@ -520,13 +519,10 @@ class ContextManager:
             LogConflict: Another writer holds the file.
             StoreError: There is no such file, or it cannot be read.
         """
-        from ullage.manager.journal import read_journal
+        from ullage.manager.journal import ReadJournal
 
-        owned, clock = isinstance(path, str | PathLike), outside.get("clock") or now_in_ms
-        log = opened_log(path, clock, create=False) if isinstance(path, str | PathLike) else path
-        manager: Self
-        try:
-            read = read_journal(log)
+        with opened_log(path, outside.get("clock") or now_in_ms, create=False) as (log, owned):
+            read = ReadJournal(log)
             if read.state:
                 manager = cls._of_state(read.state, policy, outside)
                 manager._keeper.resume(log, read, owned=owned)
@@ -536,10 +532,6 @@ class ContextManager:
                 raise InvalidPolicy("model", None, limit, hint="resume(path, model=...)")
             manager = cls(policy=policy, **outside)
             manager._keeper.adopt(log, owned=owned)
-        except BaseException:
-            if owned:  # an open log is its owner's to close
-                log.close()
-            raise
         return manager
 
     @classmethod
@@ -896,6 +888,22 @@ class ContextManager:
             self._look_at_form(items)
 
     # ---- driving --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _exclusive(self, name: str) -> Iterator[None]:
+        """Around each call that prepares a request or recovers from a refusal; a second one is refused by name, never waits.
+
+        A call that is suspended at an `await` is still at work: another one in between would mix the reports of both, and
+        number requests in another order than the host sees them.
+        """
+        if not self._lock.acquire(False):  # two threads may ask in the same moment
+            raise ManagerBusy(name, self._running)
+        self._running = name
+        try:
+            yield
+        finally:
+            self._running = ""
+            self._lock.release()
 
     def _at_rest(self, now_ms: int | None) -> Request | None:
         """The next request, if no level has anything to do for it, and none has to be asked."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ullage.compaction.effects_runner import Performer
 from ullage.counting.window import FULL_WINDOW_TOKENS
-from ullage.effects import Call, Flow, LetOthersRun
+from ullage.effects import Call, Emit, Flow, LetOthersRun
 from ullage.exceptions import (
     CompactionError,
     ContextTooLarge,
@@ -17,7 +17,7 @@ from ullage.exceptions import (
     LogConflict,
 )
 from ullage.levels import collapse, fold, microcompact, pipeline, truncate
-from ullage.levels.collapse import Collapse, Committed, asks_outside
+from ullage.levels.collapse import Collapse, asks_outside
 from ullage.levels.cost import idle_pays, life_ms
 from ullage.levels.drop_stale_thinking import after
 from ullage.levels.level import NEVER, Goal, Level, Rest
@@ -38,12 +38,7 @@ if TYPE_CHECKING:
 def prepare(
     machine: Machine, host: Host, writer: RequestWriter, marks: Marks, now_ms: int | None
 ) -> Flow[Request]:
-    """Run every level, or those alone that state no marks where the others have nothing to do, and build the request.
-
-    Raises:
-        ContextTooLarge: What has to stay does not fit; names the smallest possible size.
-        InvalidMessage: There is nothing to send.
-    """
+    """Run every level, or those alone that state no marks where the others have nothing to do, and build the request."""
     if not len(machine.view):
         raise InvalidMessage("there is no message to send")
     # Where the marks suffice, they were looked at before anything was prepared.
@@ -121,11 +116,7 @@ OUTPUT = "output"
 
 
 def recover(machine: Machine, host: Host, writer: RequestWriter, error: Any) -> Flow[Recovery]:
-    """Make room after a refusal; the result is false where the error is another one.
-
-    Raises:
-        ContextTooLarge: Every step was tried and what must stay is still too much.
-    """
+    """Make room after a refusal; the result is false where the error is another one."""
     from ullage.providers.errors import classify
 
     classified = classify(error, provider=machine.provider)
@@ -278,31 +269,25 @@ def look_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
         return
     ahead.drop_outdated(machine.view.messages)
     decision = decided(machine)
-    if machine.tracking.model_rests(machine.policy.auto):
+    near = decision.tokens * 100 >= decision.limit_tokens * percent
+    if ahead.busy or decision.code != "below" or not near:
         return
-    if (
-        ahead.busy
-        or decision.code != "below"
-        or decision.tokens * 100 < decision.limit_tokens * percent
-    ):
+    if machine.tracking.model_rests(machine.policy.auto):
         return
     job = job_for(machine, host, _base(machine), "auto")
     from ullage.observe.events import BackgroundStarted
 
     event = BackgroundStarted(tokens=decision.tokens, trigger_tokens=decision.limit_tokens)
-    for listener in host.listeners:
-        with suppress(Exception):
-            listener(event)
+    Performer(listeners=host.listeners)(Emit(event))
     ahead.start(job, in_loop=asynchronous)
 
 
-def _wanted(host: Any) -> bool:
-    local = host.summarizer is None or getattr(host.summarizer, "local", False) is True
+def _wanted(host: Host) -> bool:
     hooks = host.hooks
     before = (
         hooks.get("pre_compact") if isinstance(hooks, dict) else getattr(hooks, "pre_compact", ())
     )
-    return not (local or host.summarizer == "extractive" or host.memory is not None or before)
+    return asks_outside(host.summarizer) and host.memory is None and not before
 
 
 def take_prewritten(machine: Machine, host: Any) -> Flow[Prewritten | None]:
@@ -333,13 +318,13 @@ class Autocompaction:
     def least_tokens(self) -> int:
         """Below this size nothing automatic is due."""
         machine = self._machine
-        least = min(machine.trigger(), machine.window.effective, machine.last_resort_tokens)
+        least = min(machine.window.threshold, machine.window.effective, machine.last_resort_tokens)
         return min(least, idle_mark(machine) or least)
 
     def due(self, tokens: int) -> bool:
         """Whether an automatic compaction is due at this size (WIN-5, AUTO-1), or pays since the cache has run out (COST-3)."""
         machine = self._machine
-        full = tokens >= machine.trigger() and can_compact(machine)
+        full = tokens >= machine.window.threshold and can_compact(machine)
         return full or is_due_idle(machine, self._host, tokens)
 
     def due_at_last(self, tokens: int) -> bool:
@@ -354,7 +339,7 @@ class Autocompaction:
 
         machine, host = self._machine, self._host
         self.result = None
-        if why == "summary" and machine.tokens < machine.trigger():
+        if why == "summary" and machine.tokens < machine.window.threshold:
             why = "the provider's cache has run out"
         ready = None if instructions else (yield from take_prewritten(machine, host))
         base = _base(machine)
@@ -400,7 +385,7 @@ USUAL_IDLE_PERCENT = 50
 
 def idle_mark(machine: Machine) -> int:
     """Tokens from which a request is preceded by a compaction where the cache has run out; 0: none is."""
-    return machine.trigger() * machine.policy.auto.idle_percent // 100
+    return machine.window.threshold * machine.policy.auto.idle_percent // 100
 
 
 def idle_from(machine: Machine, host: Host) -> int | None:
@@ -408,7 +393,7 @@ def idle_from(machine: Machine, host: Host) -> int | None:
     percent = machine.policy.auto.idle_percent or USUAL_IDLE_PERCENT
     asks, tokens = asks_outside(host.summarizer), machine.tokens
     used, life = _last_used_ms(machine), life_ms(machine.model, machine.policy)
-    if not used or not life or tokens * 100 < machine.trigger() * percent:
+    if not used or not life or tokens * 100 < machine.window.threshold * percent:
         return None
     if not _may_idle(machine, tokens, asks=asks, cold=False):
         return None
@@ -467,11 +452,7 @@ def compact(
     at: int | str | None,
     target_tokens: int | None,
 ) -> Flow[CompactionResult]:
-    """A compaction that a user or host requested; microcompact runs before it. See `ContextManager.compact`.
-
-    Raises:
-        LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
-    """
+    """A compaction that a user or host requested; microcompact runs before it. See `ContextManager.compact`."""
     from ullage.compaction.assemble import check_target
     from ullage.compaction.cut import prepare
     from ullage.compaction.flow import compaction_flow
@@ -479,11 +460,10 @@ def compact(
     if machine.window.compaction:
         writer.note_imported(machine)
         yield LetOthersRun()
-    stated: dict[str, Any] = {"keep": keep, "target_tokens": target_tokens}
+    place = None if at is None else _place_of(machine.view, at)
+    stated: dict[str, Any] = {"keep": keep, "target_tokens": target_tokens, "at": place}
     asked = {name: value for name, value in stated.items() if value is not None}
     asked |= {"instructions": instructions, "direction": direction}
-    if at is not None:
-        asked["at"] = _place_of(machine.view, at)
     # Before anything is changed: what is asked for may be wrong, or a target too small.
     job = job_for(machine, host, _base(machine), "manual", **asked)
     if target_tokens is not None and machine.window.compaction and machine.view.messages:
@@ -525,13 +505,17 @@ def _resized(machine: Machine, host: Host) -> None:
 def _base(machine: Machine) -> Sequence[Any]:
     """The context to compact, with what the records, placeholders and marks of levels in it stand for."""
     view, originals = machine.view, dict[int, list[Any]]()
-    names = {at: source for at, source in enumerate(view.sources) if isinstance(source, str)}
+    names = {at: key.partition(":") for at, key in enumerate(view.sources) if isinstance(key, str)}
     commits = machine.state(Collapse).commits
-    collapsed = {at: _collapsed(source, commits) for at, source in names.items()}
+    collapsed = {
+        at: commits[name].positions
+        for at, (stage, _, name) in names.items()
+        if stage == collapse.STAGE and name in commits
+    }
     apart = {place for places in collapsed.values() for place in places}
-    for at, source in names.items():
-        places = collapsed[at]
-        if source.partition(":")[0] in (fold.STAGE, truncate.STAGE):
+    for at, (stage, _, _) in names.items():
+        places = collapsed.get(at, [])
+        if stage in (fold.STAGE, truncate.STAGE):
             before = (place for place in view.sources[:at] if isinstance(place, int))
             later = (place for place in view.sources[at:] if isinstance(place, int))
             between = range(max(before, default=-1) + 1, next(later, len(machine.history)))
@@ -545,13 +529,6 @@ def _base(machine: Machine) -> Sequence[Any]:
     return ReadItems.with_originals(view.messages, originals)
 
 
-def _collapsed(source: str, commits: Mapping[str, Committed]) -> list[int]:
-    """Positions in the history of what a placeholder of context collapse stands for; `[]`: it is none."""
-    stage, _, name = source.partition(":")
-    commit = commits.get(name) if stage == collapse.STAGE else None
-    return [] if commit is None else commit.positions
-
-
 def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Job:
     """The job of compacting these messages, from the state machine and the host's settings."""
     from ullage.compaction.api import job_of
@@ -559,7 +536,7 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
     turn = machine.tracking.compacted_turn
     options = {
         "window_tokens": machine.window.context,
-        "trigger_tokens": machine.trigger(),
+        "trigger_tokens": machine.window.threshold,
         "limit_tokens": _trigger_estimated(machine),
         "context_tokens": machine.tokens,
         "permille": machine.correction.permille,
@@ -592,7 +569,7 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
 
 def _trigger_estimated(machine: Machine) -> int:
     """The trigger, in a small window in tokens of our estimate: what a provider counts beyond it is much of so little room."""
-    trigger = machine.trigger()
+    trigger = machine.window.threshold
     if machine.window.prompt >= FULL_WINDOW_TOKENS:
         return trigger
     estimated = int(machine.view.ledger.tokens()) + machine.overhead_tokens
@@ -604,7 +581,7 @@ def _share_kept(machine: Machine) -> int | None:
     auto = machine.policy.auto
     if not auto.start_percent:
         return None
-    target = machine.trigger() * auto.target_percent // 100 - machine.overhead_tokens
+    target = machine.window.threshold * auto.target_percent // 100 - machine.overhead_tokens
     # A quarter is the summary's own room.
     return max(0, target) * 3 // 4
 

@@ -109,22 +109,15 @@ def _audited(machine: Machine) -> Iterator[AuditedRequest]:
     life = life_ms(machine.model, machine.stated_policy)
     cache = machine.model.cache
     forecast = CacheForecast(life / 1000 or inf, cache.min_tokens, steps=not cache.breakpoints)
-    changed: dict[int, StageReport] = {}
-    for report in machine.reports:
-        if report.first_changed is not None:
-            first = changed.setdefault(report.request, report)
-            # The earliest change of a request is what broke its prefix.
-            if report.first_changed < (first.first_changed or 0):
-                changed[report.request] = report
+    rewrites = [report for report in reversed(machine.reports) if report.first_changed is not None]
+    # The earliest change of a request is what broke its prefix: it comes last here.
+    rewrites.sort(key=lambda report: -(report.first_changed or 0))
+    changed = {report.request: report for report in rewrites}
     before: Mapping[str, object] = {}
     cached, last = 0, None
     for record in machine.records:
-        # The answer came when so many messages had been added.
-        answered = (
-            message_of(machine.history[record.history])
-            if record.history < len(machine.history)
-            else None
-        )
+        at = record.history  # the answer came when so many messages had been added
+        answered = message_of(machine.history[at]) if at < len(machine.history) else None
         answer = answered if answered and answered.get("role") == "assistant" else {}
         usage = answer.get("usage")
         if not isinstance(usage, Mapping) or not usage.keys() & _REPORTS_CACHE:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ullage._start import hashlib
@@ -63,26 +62,22 @@ class RequestWriter:
         self._cache, self._marks = cache, CacheMarks("")
         # The last message that a level changed; how far was looked for that, and for marks of the host.
         self._stable, self._looked, self._read = -1, 0, 0
-        self._model, self._provider = model, provider_of(provider)
+        self._provider = provider_of(provider)
         self.system: SystemPrompt | None = system
         self.tools = tools  # as given; `definitions`: in the internal view
         self.definitions = read_tools(tools, self._provider)
         # The manager handles the window itself, which may differ from the table's (A24).
-        self._options: dict[str, Any] = {
-            "model": model,
-            "system": system,
-            "tools": self.definitions or None,
-            "facts": {"skip": ("A24",)},
-        }
+        self._options: dict[str, Any] = {"model": model, "facts": {"skip": ("A24",)}}
+        self._options |= {"system": system, "tools": self.definitions or None}
         if thinking is not None:
             self._options["thinking"] = thinking
-        own = self._provider.internal
-        head = anthropic.to_provider((), system=system, tools=self.definitions) if own else None
-        self._head_losses = () if head is None else head.losses
-        if head is not None:
+        self._head: Mapping[str, Any] = {}
+        self._head_losses: Sequence[Loss] = ()
+        if self._provider.internal:
+            head = anthropic.to_provider((), system=system, tools=self.definitions)
+            self._head, self._head_losses = self._parts(self.definitions), head.losses
             self._options["system"] = head.parts.get("system")
             self._options["tools"] = head.parts["tools"] or None
-        self._head = self._parts(self.definitions) if own else {}
         self._repairer = Repairer(**self._options)
         self._writer = anthropic.AnthropicWriter()
         self.light = False  # requests are not translated: somebody else writes the list
@@ -90,10 +85,9 @@ class RequestWriter:
         self._previous: Sequence[Any] = ()
         self._count = 0
         self._form: WrittenForm | None = None
-        if not own:
-            from ullage.manager.written_form import (
-                WrittenForm,  # with the rules, for other forms alone
-            )
+        if not self._provider.internal:
+            # With the rules, for other forms alone.
+            from ullage.manager.written_form import WrittenForm
 
             self._form = WrittenForm(self._provider, model, system)
 
@@ -129,18 +123,15 @@ class RequestWriter:
         messages: Sequence[Any] = items
         parts: Mapping[str, Any] = {}
         params: Mapping[str, Any] = {}
-        repairs: Sequence[Repair] = ()
-        losses: Sequence[Loss] = ()
-        whole: Callable[[], Outgoing] | None = None
+        outcome: tuple[Sequence[Repair], Sequence[Loss]] | Callable[[], Outgoing] = ((), ())
         form = None if self.light else self._form
         if form is not None:
             form.write(items, machine.view.ledger, tools)
             messages, parts = form.items, form.parts
-            # Asked for by few: only then is said what was repaired and lost.
-            whole = (lambda: form.whole(items[:count], tools)) if form.noted else None
+            outcome = (lambda: form.whole(items[:count], tools)) if form.noted else outcome
         elif not self.light:
             done, losses = self._repaired(machine)
-            messages, repairs, params = done.messages, done.repairs, done.params
+            messages, params, outcome = done.messages, done.params, (done.repairs, losses)
             parts = self._parts(tools) if extras.tools else self._head
         shown = count if messages is items else len(messages)
         before = self._count
@@ -151,20 +142,14 @@ class RequestWriter:
             shown,
             number=machine.request_made(shown, tokens, now_ms),
             tokens=tokens,
+            provider=self._provider,
             reports=reports,
             compaction=compaction,
-            repairs=repairs,
-            losses=losses,
+            extras=extras,
             parts=parts,
-            params={**extras.params, **params},
-            headers=extras.headers,
-            tools=extras.tools,
-            applied_edits=extras.applied_edits,
-            cache_edits=extras.cache_edits,
+            params=params,
+            outcome=outcome,
             rewritten_from=changed,
-            provider=self._provider.name,
-            list_key=self._provider.list_key,
-            whole=whole,
             marks=self._marked(machine, tokens, changed is not None, same),
         )
 
@@ -207,7 +192,7 @@ class RequestWriter:
     def _repaired(self, machine: Machine) -> tuple[Repaired, list[Loss]]:
         """The view in Anthropic's form, legal; the view's own list if nothing had to change."""
         view = machine.view
-        sent, losses = self._writer.write(view.messages, view.ledger, view.sources, view.plain)
+        sent, losses = self._shown(view)
         # Another list than the view's has digests of its own.
         self._own_list = sent is view.messages
         if self._own_list and self._repairer.passes(sent, view.ledger):
@@ -216,20 +201,19 @@ class RequestWriter:
         return self._repairer.repair(sent, ledger=ledger), [*self._head_losses, *losses]
 
     def _shown(self, view: View) -> tuple[Sequence[Item], list[Loss]]:
-        """The view as Anthropic's API takes it, and what was left out."""
+        """As Anthropic's API takes the view, not yet repaired; and what was left out."""
         return self._writer.write(view.messages, view.ledger, view.sources, view.plain)
 
     def note_answer(self, machine: Machine) -> None:
         """If the newest message answers the newest request, its thinking is bound to that request."""
-        view, messages = machine.view, machine.view.messages
+        messages, sent = machine.view.messages, machine.view.sent
         # No other form's thinking is bound.
-        if self._form or not messages or messages[-1].get("role") != "assistant":
+        if self._form or sent >= len(messages):
             return
-        for at in range(view.sent, len(messages)):  # mostly the first of them decides
+        for at in range(sent, len(messages)):  # mostly the first of them decides
             if messages[at].get("role") != "assistant":
                 return
-        if view.sent < len(messages):
-            self._repairer.observe(messages[-1])
+        self._repairer.observe(messages[-1])
 
     def note_imported(self, machine: Machine) -> None:
         """Before levels change anything: responses to requests that were not prepared here are bound to the current list."""
@@ -257,24 +241,24 @@ class RequestWriter:
 
     def forget(self, machine: Machine, stay: Iterable[int]) -> None:
         """Hold only these messages of the history of what the model made; the view's own are among them."""
-        view = machine.view
-        shown, _ = self._shown(view)
-        if not self._provider.internal or self._own_list is not (shown is view.messages):
-            return
-        staying = [machine.history[at] for at in sorted(stay)]
-        history = [message for item in staying if (message := as_sent(item)) is not None]
-        self._repairer = Repairer.load(
-            self._repairer.dump(), shown, history=history, **self._options
-        )
+        shown, _ = self._shown(machine.view)
+        if self._provider.internal and self._own_list is (shown is machine.view.messages):
+            history = [machine.history[at] for at in sorted(stay)]
+            self._load_repairer(self._repairer.dump(), shown, history)
+
+    def _load_repairer(
+        self, stored: Mapping[str, Any], shown: Sequence[Item], history: Iterable[Item]
+    ) -> None:
+        messages = [message for item in history if (message := as_sent(item)) is not None]
+        self._repairer = Repairer.load(stored, shown, history=messages, **self._options)
 
     def load(self, machine: Machine, stored: Mapping[str, Any]) -> None:
         """Continue from the state of `dump`, with the last request as far as it is still valid."""
         view = machine.view
-        history = [message for item in machine.history if (message := as_sent(item)) is not None]
         if stored and not self._form:
             shown, _ = self._shown(view)
             self._own_list = shown is view.messages
-            self._repairer = Repairer.load(stored, shown, history=history, **self._options)
+            self._load_repairer(stored, shown, machine.history)
         if not machine.requests or view.changed_from is not None:
             return
         sent: Sequence[Any] = list(view.messages[: view.sent])
@@ -342,14 +326,9 @@ class CacheMarks(NamedTuple):
             return messages, {**parts, "prompt_cache_key": self.key}
         if self.own:
             return messages, parts
-        heads = [
-            parts.get("system"),
-            parts.get("tools"),
-            (parts.get("toolConfig") or {}).get("tools"),
-        ]
-        theirs = sum(
-            map(_is_marked, chain(*(blocks for blocks in heads if isinstance(blocks, list))))
-        )
+        config = parts.get("toolConfig") or {}
+        heads = (parts.get("system"), parts.get("tools"), config.get("tools"))
+        theirs = sum(sum(map(_is_marked, head)) for head in heads if isinstance(head, list))
         body, count = self._in_list(messages, MOST_MARKS - theirs)
         return body, parts if theirs else self._in_head(parts, MOST_MARKS - count)
 
@@ -434,11 +413,9 @@ def marks_for(provider: Provider, model: Model, head: Any) -> CacheMarks | None:
 def has_marks(messages: Sequence[Any], start: int, end: int) -> bool:
     """Whether one of these messages, which are in a provider's form, carries a mark."""
     for at in range(start, end):
-        message = messages[at]
-        content = message["content"] if "content" in message else None
-        for block in content if content.__class__ is list else ():
-            if block.__class__ is dict and ("cache_control" in block or "cachePoint" in block):
-                return True
+        content = messages[at].get("content")
+        if type(content) is list and any(map(_is_marked, content)):
+            return True
     return False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage._start import Frozen
 from ullage.levels.view import StageReport
@@ -14,7 +14,9 @@ from ullage.providers import Loss
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
     from ullage.legality.draft import Repair
+    from ullage.levels.level import Extras
     from ullage.manager.request_writer import CacheMarks
+    from ullage.providers.registry import Provider
     from ullage.requests.to_request import Outgoing
 
 
@@ -86,11 +88,6 @@ class Recovery(Frozen):
         return bool(self.step) or self.max_tokens is not None
 
 
-_EMPTY: Final = {
-    "parts": dict, "params": dict, "headers": dict, "tools": list, "applied_edits": list,
-}  # fmt: skip
-
-
 class Request:
     """A request to send, and what was done to make it fit.
 
@@ -102,8 +99,6 @@ class Request:
         reports: Of the levels that acted in this call, in order; those of earlier requests are in `ContextManager.explain()`.
         compaction: The compaction that ran, if one did.
         provider: The provider whose format it has.
-        repairs: What was repaired so that the provider accepts it; the history is unchanged.
-        losses: What the provider's format cannot express.
         parts: The body's keys besides the messages: system prompt and tools, in the provider's format.
         tokens: Estimate of the request, system prompt and tools included.
         params: Parameters to add, such as `context_management`.
@@ -114,14 +109,6 @@ class Request:
         rewritten_from: First message that differs from the previous request; `None`: that one is a prefix of this one.
     """
 
-    parts: dict[str, Any]
-    params: dict[str, Any]
-    headers: dict[str, str]
-    tools: list[Mapping[str, Any]]
-    applied_edits: list[Mapping[str, Any]]
-    repairs: tuple[Repair, ...]
-    losses: tuple[Loss, ...]
-
     def __init__(
         self,
         items: Sequence[Item],
@@ -129,55 +116,42 @@ class Request:
         *,
         number: int,
         tokens: int,
-        reports: Sequence[StageReport] = (),
-        compaction: CompactionResult | None = None,
-        repairs: Sequence[Repair] = (),
-        losses: Sequence[Loss] = (),
-        parts: Mapping[str, Any] | None = None,
-        provider: str = "anthropic",
-        list_key: str = "messages",
-        params: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        tools: Sequence[Mapping[str, Any]] = (),
-        applied_edits: Sequence[Mapping[str, Any]] = (),
-        cache_edits: Sequence[str] = (),
-        rewritten_from: int | None = None,
-        whole: Callable[[], Outgoing] | None = None,
-        marks: CacheMarks | None = None,
+        provider: Provider,
+        reports: Sequence[StageReport],
+        compaction: CompactionResult | None,
+        extras: Extras,
+        parts: Mapping[str, Any],
+        params: Mapping[str, Any],
+        outcome: tuple[Sequence[Repair], Sequence[Loss]] | Callable[[], Outgoing],
+        rewritten_from: int | None,
+        marks: CacheMarks | None,
     ) -> None:
-        self._items, self._count, self._marks = items, count, marks
+        self._items, self._count, self._list_key = items, count, provider.list_key
         self._list: list[Item] | None = None
-        self.number, self.tokens = number, tokens
+        self._outcome, self._marks = outcome, marks
+        self.number, self.tokens, self.provider = number, tokens, provider.name
         self.reports, self.compaction = tuple(reports), compaction
-        self.cache_edits, self._whole = tuple(cache_edits), whole
-        if whole is None:
-            self.repairs, self.losses = tuple(repairs), tuple(losses)
-        self.provider, self._list_key = provider, list_key
         self.rewritten_from = rewritten_from
-        if parts:
-            self.parts = dict(parts)
-        if params:
-            self.params = dict(params)
-        if headers:
-            self.headers = dict(headers)
-        if tools:
-            self.tools = list(tools)
-        if applied_edits:
-            self.applied_edits = list(applied_edits)
+        self.parts, self.params = dict(parts), {**extras.params, **params}
+        self.headers, self.tools = dict(extras.headers), list(extras.tools)
+        self.applied_edits, self.cache_edits = [*extras.applied_edits], tuple(extras.cache_edits)
 
-    if not TYPE_CHECKING:
+    @property
+    def repairs(self) -> tuple[Repair, ...]:
+        """What was repaired so that the provider accepts it; the history is unchanged."""
+        return tuple(self._repaired()[0])
 
-        def __getattr__(self, name: str) -> Any:
-            """What most requests have none of, and what few readers ask for: it is made when it is read."""
-            if name in ("repairs", "losses") and self._whole is not None:
-                done, self._whole = self._whole(), None
-                self.repairs, self.losses = done.repairs, done.losses
-                return getattr(self, name)
-            empty = _EMPTY.get(name)
-            if empty is None:
-                raise AttributeError(name, name=name, obj=self)
-            setattr(self, name, empty())
-            return getattr(self, name)
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the provider's format cannot express."""
+        return tuple(self._repaired()[1])
+
+    def _repaired(self) -> tuple[Sequence[Repair], Sequence[Loss]]:
+        # Few readers ask: where that means to write all again, it is done when one does.
+        if callable(self._outcome):
+            whole = self._outcome()
+            self._outcome = whole.repairs, whole.losses
+        return self._outcome
 
     @property
     def messages(self) -> list[Item]:

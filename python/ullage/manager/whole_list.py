@@ -1,22 +1,22 @@
-"""`view`: for frameworks that hand over their whole list of messages at each call."""
+"""`view`: for frameworks that hand over their whole list of messages at each call. What is known of it; and the list to send: its own objects where nothing changed, with where each message came from."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from ullage._start import hashlib, orjson
+from ullage._start import Frozen, hashlib, orjson
 from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.levels.view import StageReport
 from ullage.manager import prepare
-from ullage.manager.machine import as_bytes
+from ullage.manager.machine import as_bytes, as_given
 from ullage.manager.prepare import Marks
 from ullage.manager.values import Request
-from ullage.messages import Item, message_of
+from ullage.messages import Item, as_sent, common_length, message_of
 from ullage.providers._common import normal_form
 
 if TYPE_CHECKING:
@@ -25,7 +25,60 @@ if TYPE_CHECKING:
     from ullage.manager.machine import Machine
     from ullage.manager.manager import ContextManager
     from ullage.manager.request_writer import RequestWriter
-    from ullage.manager.written_back import ListView
+
+
+Action: TypeAlias = Literal["kept", "replaced", "removed", "inserted"]
+
+
+class PlanStep(NamedTuple):
+    """What became of one message, as data.
+
+    Attributes:
+        action: `kept`: it is sent as it was given. `replaced`: in other words. `removed`: not at all. `inserted`: Ullage wrote it.
+        given: Its position in the given list; `None`: it was not there.
+        at: Its position in the list to send; `None`: it is not there.
+    """
+
+    action: Action
+    given: int | None
+    at: int | None
+
+
+class ListView(Frozen):
+    """A framework's list, made to fit.
+
+    Attributes:
+        messages: To send, in the form of the given list; those that need no change are the very objects given.
+        origin: For each of them the position of the given message that it is made of; `None`: Ullage wrote it.
+        plan: What became of every message, in order, as data.
+        reports: Of the levels that acted in this call.
+        tokens: Estimate of the request, system prompt and tools included.
+        tools: Definitions that levels offer to the model; usually none.
+    """
+
+    messages: list[Item]
+    origin: list[int | None]
+    plan: tuple[PlanStep, ...]
+    reports: tuple[StageReport, ...] = ()
+    tokens: int = 0
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is not as it was given."""
+        return any(step.action != "kept" for step in self.plan)
+
+    def __repr__(self) -> str:
+        acted = ", ".join(report.stage for report in self.reports) or "nothing done"
+        return f"ListView({len(self.messages)} messages, ≈{self.tokens:_} tokens, {acted})"
+
+
+class Written(NamedTuple):
+    """One message to send."""
+
+    message: Item
+    origin: int | None  # of which given message it is made
+    same: bool  # as it was given
 
 
 # What a manager knows of the list that a framework hands it at each call, and the way back to an earlier part of it.
@@ -67,13 +120,6 @@ class Followed:
     def owner(self, place: int) -> int:
         """The message of the list that a message of the history came from."""
         return bisect_right(self.ends, place)
-
-    def same(self, prints: Sequence[str]) -> int:
-        """How many messages a list has at its beginning that are known."""
-        most = min(len(prints), len(self.prints))
-        if self.prints[:most] == prints[:most]:
-            return most
-        return next(at for at in range(most) if self.prints[at] != prints[at])
 
     def cut(self, count: int) -> None:
         """Know only the first `count` messages."""
@@ -121,27 +167,16 @@ class Followed:
         }
 
     def load(self, stored: Mapping[str, Any]) -> None:
-        """Be what `dump` gave; points of what is known then stay. Raises as `read`."""
-        then = Followed.read(stored)
-        self.prints, self.ends = then.prints, then.ends
-        self.asked, self.mark = then.asked, then.mark
-        self.points = [point for point in self.points if point[0] <= len(self.prints)]
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Followed:
-        """What `dump` gave, without points; an `InvalidPolicy` if it is of a newer version."""
-        then = cls()
-        if not stored:
-            return then
+        """Be what `dump` gave, or a list that was never seen; points of what is known then stay. An `InvalidPolicy` if it is of a newer version."""
+        stored = stored or Followed().dump()
         if stored.get("format") != FORMAT:
             raise InvalidPolicy("saved.followed.format", stored.get("format"), f"must be {FORMAT}")
         joined, uneven = str(stored["prints"]), dict(map(tuple, stored["uneven"]))
-        then.prints = [joined[at : at + PRINT] for at in range(0, len(joined), PRINT)]
-        counts = (uneven.get(at, 1) for at in range(len(then.prints)))
-        then.ends = list(accumulate(counts))
-        then.asked = int(stored["asked"])
-        then.mark = [int(number) for number in stored["mark"]]
-        return then
+        prints = [joined[at : at + PRINT] for at in range(0, len(joined), PRINT)]
+        ends = list(accumulate(uneven.get(at, 1) for at in range(len(prints))))
+        self.asked, self.mark = int(stored["asked"]), [int(number) for number in stored["mark"]]
+        self.prints, self.ends = prints, ends
+        self.points = [point for point in self.points if point[0] <= len(prints)]
 
 
 VERSION = 1
@@ -215,7 +250,8 @@ class WholeLists:
             raise InvalidPolicy("manager", f"{len(machine.history)} messages", limit)
         if stored.get("version") != VERSION:
             raise InvalidPolicy("stored.version", stored.get("version"), f"must be {VERSION}")
-        followed = Followed.read(stored.get("followed") or {})
+        followed = Followed()
+        followed.load(stored.get("followed") or {})
         prints = [print_of(item) for item in messages[: len(followed.prints)]]
         if not prints or prints != followed.prints:
             return False
@@ -281,33 +317,83 @@ class WholeLists:
         counts = machine.requests, view.rewrites, len(view), len(view.decisions), len(machine.pins)
         return [*counts, machine.overhead_tokens, machine.window.context]
 
+    # ---- the list to send --------------------------------------------------------------------
+
     def _written(
         self, items: Sequence[Item], reports: Sequence[StageReport], request: Request | None
     ) -> ListView:
-        from ullage.manager.written_back import (
-            ListView,
-            legal_again,
-            named_as_given,
-            plan_of,
-            standing,
-            written_back,
-        )
-
-        machine, form = self._machine, self._machine.provider
-        names = machine.call_ids.came_as
-        written = written_back(machine.view, items, self._followed, form, names)
-        written = legal_again(written, form, machine.model.name, self._writer.system)
-        if names and form.by_place:
-            written = named_as_given(written, items, names)
+        """The view in the form of the given list, legal, and what became of each message."""
+        names = self._machine.call_ids.came_as
+        written = self._legal([*self._of_view(items)])
+        if names and self._machine.provider.by_place:
+            written = [_named_as_given(line, items, names) for line in written]
         written = standing(written, items)
         return ListView(
             [line.message for line in written],
             [line.origin for line in written],
             plan_of(written, len(items)),
             tuple(reports),
-            machine.tokens,
+            self._machine.tokens,
             () if request is None else tuple(request.tools),
         )
+
+    def _of_view(self, items: Sequence[Item]) -> Iterator[Written]:
+        view, followed = self._machine.view, self._followed
+        owners = [followed.owner(at) if isinstance(at, int) else None for at in view.sources]
+        for owner, group in groupby(range(len(owners)), key=owners.__getitem__):
+            places = list(group)
+            if owner is None:
+                yield from self._translated(places, None)
+                continue
+            whole = len(places) == followed.ends[owner] - followed.start(owner)
+            same = whole and all(view.shown[at] is view.originals[at] for at in places)
+            item = items[owner]
+            if not self._machine.provider.internal:
+                yield from (
+                    [Written(item, owner, True)] if same else self._translated(places, owner)
+                )
+                continue
+            for at in places:
+                mine = same and _says_the_same(item, view.originals[at])
+                as_it_is = mine and as_sent(item) is item
+                yield Written(item if as_it_is else view.messages[at], owner, mine)
+
+    def _translated(self, places: Sequence[int], owner: int | None) -> Iterator[Written]:
+        """Messages of the view in the provider's form, under the ids that stand in the list; a form that names a result's tool is shown the calls first."""
+        form, names = self._machine.provider, self._machine.call_ids.came_as
+        messages: list[Any] = [self._machine.view.messages[at] for at in places]
+        if not form.internal:
+            before = [as_given(message, names) for message in self._calls_before(messages)]
+            skip = len(form.shape.to_provider(before).parts[form.list_key]) if before else 0
+            named = (as_given(message, names) for message in messages)
+            messages = form.shape.to_provider([*before, *named]).parts[form.list_key][skip:]
+        return (Written(message, owner, False) for message in messages)
+
+    def _calls_before(self, messages: Sequence[Item]) -> list[Item]:
+        """A user's word and an answer with the calls whose results are among the messages."""
+        view, calls = self._machine.view, []
+        for name in (str(block.get("tool_use_id")) for block in _blocks(messages, "tool_result")):
+            place = view.ledger.find_call(name)
+            answers = () if place is None else (view.messages[place[0]],)
+            calls += [one for one in _blocks(answers, "tool_use") if one.get("id") == name][:1]
+        if not calls:
+            return []
+        return [{"role": "user", "content": "."}, {"role": "assistant", "content": calls}]
+
+    def _legal(self, written: list[Written]) -> list[Written]:
+        """The messages as the provider takes them; legal ones are the same objects, the others keep their origin."""
+        from ullage.legality.repairs import repair
+        from ullage.requests.to_request import rules_model
+
+        if not written:
+            return written
+        form, messages = self._machine.provider, [line.message for line in written]
+        # A list that ends with the model's words gets the user's next message from its framework.
+        waits = speaks(messages[-1])
+        asked = [*messages, form.user_message(".")] if waits else messages
+        model = rules_model(self._machine.model.name, form)
+        done = repair(asked, provider=form, model=model, system=self._writer.system).messages
+        return written if done is asked else aligned(written, done[: -1 if waits else None])
 
     # ---- back to what is the same ------------------------------------------------------------
 
@@ -316,7 +402,7 @@ class WholeLists:
         followed, history = self._followed, self._machine.history
         fits = bisect_right(followed.ends, len(history))
         followed.cut(fits)  # the manager was rewound
-        same = followed.same(prints)
+        same = common_length(followed.prints, prints)
         if same == len(followed.prints):
             same = self._adopt(items, prints)
         followed = self._followed
@@ -374,3 +460,81 @@ def speaks(item: object) -> bool:
         return message.get("role") in ("assistant", "model")
     kind = item.get("type") if isinstance(item, Mapping) else None
     return isinstance(kind, str) and not kind.endswith(("_output", "_response", "_reference"))
+
+
+# What is sent, and said as data.
+
+
+def _says_the_same(theirs: Item, ours: Item) -> bool:
+    """Whether a message was taken as it is: a second call under a used id is given another."""
+    one, other = message_of(theirs) or {}, message_of(ours) or {}
+    return one is other or one.get("content") == other.get("content")
+
+
+def _blocks(messages: Sequence[Item], kind: str) -> Iterator[Mapping[str, Any]]:
+    for message in messages:
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, Mapping) and block.get("type") == kind:
+                yield block
+
+
+def _named_as_given(line: Written, items: Sequence[Item], names: Mapping[str, str]) -> Written:
+    """A message under the ids that stand in the list, for whoever pairs calls and results by their place; what says the same as there is as it was given."""
+    message, at = as_given(line.message, names), line.origin
+    if line.same or message is line.message:
+        return line
+    if at is not None and _says_the_same(items[at], message):
+        return Written(items[at], at, True)
+    return Written(message, at, False)
+
+
+def aligned(before: Sequence[Written], after: Sequence[Item]) -> list[Written]:
+    """Messages after a repair, each with the origin of the one that it stands in place of."""
+    places = {id(line.message): at for at, line in enumerate(before)}
+    aligned_lines: list[Written] = []
+    following = 0
+    for at, message in enumerate(after):
+        place = places.get(id(message))
+        if place is not None:
+            aligned_lines.append(before[place])
+            following = place + 1
+            continue
+        resumes = next((places[id(line)] for line in after[at:] if id(line) in places), len(before))
+        fits = following < resumes and before[following].message.get("role") == message.get("role")
+        aligned_lines.append(Written(message, before[following].origin if fits else None, False))
+        following += fits
+    return aligned_lines
+
+
+def standing(written: Sequence[Written], items: Sequence[Item]) -> list[Written]:
+    """What the list already says as it is to be sent, since the newest view was kept, as given."""
+    standing_lines: list[Written] = []
+    # A place that another message is made of stays that message's.
+    origins = {line.origin for line in written}
+    following = 0
+    for line in written:
+        place = following if line.origin is None else line.origin
+        free = (
+            not line.same and place < len(items) and (line.origin == place or place not in origins)
+        )
+        if free and items[place] == line.message:
+            line = Written(items[place], place, True)
+        standing_lines.append(line)
+        following = following if line.origin is None else line.origin + 1
+    return standing_lines
+
+
+def plan_of(written: Sequence[Written], count: int) -> tuple[PlanStep, ...]:
+    """What became of each of so many given messages, in order, and what was put between them."""
+    origins = {line.origin for line in written}
+    removed = [at for at in reversed(range(count)) if at not in origins]
+    steps: list[PlanStep] = []
+    for at, line in enumerate(written):
+        if line.origin is None:
+            steps.append(PlanStep("inserted", None, at))
+            continue
+        while removed and removed[-1] < line.origin:
+            steps.append(PlanStep("removed", removed.pop(), None))
+        steps.append(PlanStep("kept" if line.same else "replaced", line.origin, at))
+    return (*steps, *(PlanStep("removed", at, None) for at in reversed(removed)))

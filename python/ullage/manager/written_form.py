@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from operator import is_
 from typing import Any, Final, NamedTuple
 
 from ullage._start import pattern
 from ullage.legality.params import json_of
-from ullage.messages import Item
+from ullage.messages import Item, same_items
 from ullage.providers.registry import Provider
 from ullage.requests.to_request import Continued, Outgoing, outgoing
 
@@ -205,8 +204,7 @@ def _calls(messages: Iterable[Item]) -> Iterator[str]:
 
 def _stands(part: _Part, messages: Sequence[Item], at: int) -> bool:
     """Whether the messages from there on are those of the part."""
-    stop = at + len(part.messages)
-    return stop <= len(messages) and all(map(is_, part.messages, messages[at:stop]))
+    return same_items(messages[at : at + len(part.messages)], part.messages)
 
 
 def _until(messages: Sequence[Item], at: int, spare: Mapping[int, _Part]) -> int:

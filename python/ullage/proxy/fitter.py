@@ -407,4 +407,4 @@ def _is_brief(line: ClientLine, call: ClientCall, client_list: ClientList, same:
         return False
     machine = line.manager.machine
     most = machine.tokens + new_bytes // _BYTES_PER_TOKEN
-    return len(client_list.bare) - line.seen <= _BRIEF_MESSAGES and most < machine.trigger()
+    return len(client_list.bare) - line.seen <= _BRIEF_MESSAGES and most < machine.window.threshold

@@ -54,14 +54,20 @@ def text_of(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
+    return _written(value, escaped=False).decode("utf-8", "surrogatepass")
+
+
+def _written(value: Any, *, escaped: bool) -> bytes:
+    """Compact JSON; `escaped`: where orjson refuses it (lone surrogates, integers over 64 bits), as the standard library would send it."""
     try:
-        return orjson.dumps(value).decode()
+        return orjson.dumps(value)
     except TypeError:
         pass
     try:
-        return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
-    except (RecursionError, TypeError, ValueError) as exc:
+        text = json.dumps(value, default=str, ensure_ascii=escaped, separators=(",", ":"))
+    except (RecursionError, TypeError, ValueError) as exc:  # nobody sends it
         raise InvalidMessage(f"cannot be written as JSON ({type(exc).__name__})") from exc
+    return text.encode("utf-8", "surrogatepass")
 
 
 # ---- exact -------------------------------------------------------------------------------------
@@ -218,25 +224,22 @@ def count_request(
         >>> count.fits
         True
     """
-    row = (
-        model
-        if isinstance(model, Model)
-        else (table or ModelTable.builtin()).lookup(model or DEFAULT_MODEL)
-    )
+    if isinstance(model, Model):
+        row = model
+    else:
+        row = (table or ModelTable.builtin()).lookup(model or DEFAULT_MODEL)
     check_list(messages)
     items = [*messages, *pending]
     ledger = core.Ledger(weights_for(row, table=table), items)
-    parts, total, basis = (
-        _exact(messages, pending, system, tools, row)
-        if exact
-        else _estimated(ledger, len(messages), system, tools, row)
-    )
-    size = _bytes(
-        {"system": system, "tools": list(tools), "messages": [_message(item) for item in items]}
-    )
-    images = (
-        block for at in core.media_indices(items) for block in media(_message(items[at])["content"])
-    )
+    if exact:
+        parts, total, basis = _exact(messages, pending, system, tools, row)
+    else:
+        parts, total, basis = _estimated(ledger, len(messages), system, tools, row)
+    sent = [_message(item) for item in items]
+    body = {"system": system, "tools": list(tools), "messages": sent}
+    stated = {key: value for key, value in body.items() if value}
+    size = len(_written(stated, escaped=True))
+    images = (block for at in core.media_indices(items) for block in media(sent[at]["content"]))
     edges = [max(core.image_size(data)) if (data := image_data(block)) else 0 for block in images]
     return RequestCount(
         total, *parts, basis, size, len(edges), max(edges, default=0),
@@ -278,19 +281,6 @@ def _exact(
 
 def _message(item: Any) -> Any:
     return item if "role" in item else item.get("message")
-
-
-def _bytes(body: Mapping[str, Any]) -> int:
-    stated = {key: value for key, value in body.items() if value}
-    try:
-        return len(orjson.dumps(stated))
-    except TypeError:
-        pass
-    try:
-        # Lone surrogates, integers over 64 bits: as the standard library would send them.
-        return len(json.dumps(stated, default=str, separators=(",", ":")))
-    except (TypeError, ValueError, RecursionError) as exc:  # nobody sends it
-        raise InvalidMessage(f"cannot be written as JSON ({type(exc).__name__})") from exc
 
 
 def _over(
