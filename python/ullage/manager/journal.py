@@ -121,7 +121,9 @@ def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> 
     for key in change.get("gone", ()):
         state.pop(key, None)
     for key, inner in change.get("keys", {}).items():
-        state[key] = patch(state.get(key), inner, in_place=in_place)
+        state[key] = (
+            inner["is"] if "is" in inner else patch(state.get(key), inner, in_place=in_place)
+        )
     return state
 
 
@@ -327,12 +329,18 @@ def _settings_of(machine: Machine) -> dict[str, Any]:
     }
 
 
+def _settings_mark(machine: Machine) -> tuple[Any, ...]:
+    """Equal as long as `_settings_of` is: of what it tells these alone change, nearly always the same objects, of which none is looked into."""
+    own = machine.model, machine.provider, machine.tools
+    return (*own, *machine.overhead.values(), *machine.pins.values())
+
+
 def _turn_of(machine: Machine) -> dict[str, Any]:
     """What a message or a request changes."""
     tracking, figure, renamed = machine.tracking, machine.figure, machine.call_ids.came_as
     return {
         "count": len(machine.history),
-        "tracking": {name: getattr(tracking, name) for name in _TRACKED},
+        "tracking": {**vars(tracking)},
         "requests": machine.requests,
         "recovered": machine.recovered,
         "steps_tried": list(machine.steps_tried),
@@ -341,9 +349,6 @@ def _turn_of(machine: Machine) -> dict[str, Any]:
         "figure": list(figure) if figure else None,
         **({"renamed": dict(renamed)} if renamed else {}),
     }
-
-
-_TRACKED = tuple(tracked.name for tracked in dataclasses.fields(Tracking))
 
 
 def _states_of(machine: Machine) -> dict[str, Any]:
@@ -557,6 +562,7 @@ class Journal:
         self.holds = 0
         self._mark: ViewMark | None = None
         self._looks = -1
+        self._settings: tuple[Any, ...] = ()
         self.made_uuids: dict[str, str] = {}  # uuids of what levels made, by key
         self.recorder: Recorder | None = None
         self.model = model
@@ -653,7 +659,8 @@ class Journal:
             if not same_view:
                 uuids, new = self._lines_of_made(machine, self._leaf(lines))
                 lines += new
-            change = self._change(machine, others, uuids)
+            settings = _settings_mark(machine)
+            change = self._change(machine, others, uuids, as_set=settings == self._settings)
             account = told_since(machine, self.reports, self.records)
             request = request if self.recorder else None
             if not (change or lines or account["reports"] or account["records"] or request):
@@ -671,7 +678,7 @@ class Journal:
             self.state = patch(self.state, change, in_place=not self.holds)
             self.made_uuids, self._base, self.since = names, False, Since({}, [])
             self._mark, self._looks = mark_of(view), machine.looks
-            self.messages = len(machine.history)
+            self._settings, self.messages = settings, len(machine.history)
             self.reports, self.records = len(machine.reports), machine.record_count
         if uuids:  # a compaction must be on the disk
             self.log.sync()
@@ -723,17 +730,18 @@ class Journal:
         )
 
     def _change(
-        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str]
+        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str], *, as_set: bool
     ) -> dict[str, Any]:
-        """The decision since the newest line: how the state in the log has changed; of the view at the cost of what did."""
-        made = {**self.made_uuids, **uuids}
+        """The decision since the newest line: how the state in the log has changed, at the cost of what did; `as_set`: the settings have not."""
+        uuids_by_key = {**self.made_uuids, **uuids}
         if not self.state:
-            return diff({}, {**state_of(machine), **others, "made": made})
+            return diff({}, {**state_of(machine), **others, "made": uuids_by_key})
         view = view_change(machine.view, self.state["view"], self._mark)
         now = {**_turn_of(machine), **others}
         if uuids:
-            now["made"] = made
-        now |= _settings_of(machine)
+            now["made"] = uuids_by_key
+        if not as_set:
+            now |= _settings_of(machine)
         # Summaries of spans come in at any moment.
         if self._looks != machine.looks or machine.policy.collapse.enabled:
             now["states"] = _states_of(machine)
@@ -945,8 +953,8 @@ class ReadJournal:
             try:
                 self._take(_parsed(line), start)
             except (KeyError, TypeError, ValueError, AttributeError) as exc:
-                known = isinstance(exc, ValueError)
-                why = str(exc) if known else "a part is missing or of another type"
+                stated = isinstance(exc, ValueError)
+                why = str(exc) if stated else "a part is missing or of another type"
                 raise InvalidTranscript(
                     f"the manager's state cannot be read: {why}", path=log.name, line=number,
                     hint="resume the transcript without it: ullage.resume",

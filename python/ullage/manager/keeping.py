@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import (
     Callable,
     Collection,
@@ -13,9 +14,9 @@ from collections.abc import (
 )
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from ullage.exceptions import InvalidPolicy, LogConflict, UllageError
+from ullage.exceptions import InvalidPolicy, LogConflict, ManagerBusy, UllageError
 from ullage.facts.words import blocks_of
 from ullage.levels.view import View
 from ullage.manager import prepare
@@ -30,6 +31,37 @@ if TYPE_CHECKING:
     from ullage.manager.values import Request
     from ullage.manager.whole_list import Followed
     from ullage.transcript.log import TranscriptLog
+
+
+# One call at a time prepares a conversation's request; a second one is refused by name.
+
+
+class ExclusiveGuard:
+    """Around each call that prepares a request or recovers from a refusal, `with guard(name)`; a second one is refused by name, never waits.
+
+    A call that is suspended at an `await` is still at work: another one in between would mix the reports of both, and
+    number requests in another order than the host sees them.
+    """
+
+    __slots__ = ("_lock", "_running")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # two threads may ask in the same moment
+        self._running = ""
+
+    def __call__(self, name: str) -> Self:
+        """A call of this name begins; `ManagerBusy` if another one is at work."""
+        if not self._lock.acquire(False):
+            raise ManagerBusy(name, self._running)
+        self._running = name
+        return self
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc: object) -> None:
+        self._running = ""
+        self._lock.release()
 
 
 # Going back in a conversation: the newest messages go, as if they had never come.

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableSequence, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from ullage.compaction.effects_runner import Providers, arun_flow, run_flow
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import Window, WindowSettings, warn_without_trigger
 from ullage.effects import CancelToken, Flow
-from ullage.exceptions import InvalidPolicy, ManagerBusy
+from ullage.exceptions import InvalidPolicy
 from ullage.levels import context_edits, pipeline
 from ullage.levels.fold import tokens_of
 from ullage.levels.pins import Pin, pin_of, unpin
 from ullage.levels.view import StageReport
 from ullage.manager import prepare
-from ullage.manager.keeping import Keeper
+from ullage.manager.keeping import ExclusiveGuard, Keeper
 from ullage.manager.known import (
     Host,
     first_form,
@@ -166,8 +164,7 @@ class ContextManager:
         if memory is not None and hasattr(memory, "listen"):
             memory.listen(listeners)
         self._arguments, self._clock = arguments, arguments["clock"] or now_in_ms
-        self._lock, self._running = threading.Lock(), ""
-        self._marks = Marks(self.machine.levels)
+        self._exclusive, self._marks = ExclusiveGuard(), Marks(self.machine.levels)
         parts, followed = self._conversation, Followed()
         self._keeper = Keeper(*parts, followed, clock=self._clock, record=arguments["record"])
         self._lists = WholeLists(*parts, self._marks, self._keeper, followed, self._clock)
@@ -888,22 +885,6 @@ class ContextManager:
             self._look_at_form(items)
 
     # ---- driving --------------------------------------------------------------------------------
-
-    @contextmanager
-    def _exclusive(self, name: str) -> Iterator[None]:
-        """Around each call that prepares a request or recovers from a refusal; a second one is refused by name, never waits.
-
-        A call that is suspended at an `await` is still at work: another one in between would mix the reports of both, and
-        number requests in another order than the host sees them.
-        """
-        if not self._lock.acquire(False):  # two threads may ask in the same moment
-            raise ManagerBusy(name, self._running)
-        self._running = name
-        try:
-            yield
-        finally:
-            self._running = ""
-            self._lock.release()
 
     def _at_rest(self, now_ms: int | None) -> Request | None:
         """The next request, if no level has anything to do for it, and none has to be asked."""

@@ -413,9 +413,11 @@ def marks_for(provider: Provider, model: Model, head: Any) -> CacheMarks | None:
 def has_marks(messages: Sequence[Any], start: int, end: int) -> bool:
     """Whether one of these messages, which are in a provider's form, carries a mark."""
     for at in range(start, end):
-        content = messages[at].get("content")
-        if type(content) is list and any(map(_is_marked, content)):
-            return True
+        message = messages[at]
+        content = message["content"] if "content" in message else None
+        for block in content if type(content) is list else ():
+            if type(block) is dict and ("cache_control" in block or "cachePoint" in block):
+                return True
     return False
 
 

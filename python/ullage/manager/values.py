@@ -130,11 +130,11 @@ class Request:
         self._list: list[Item] | None = None
         self._outcome, self._marks = outcome, marks
         self.number, self.tokens, self.provider = number, tokens, provider.name
-        self.reports, self.compaction = tuple(reports), compaction
+        self.reports, self.compaction = (*reports,), compaction
         self.rewritten_from = rewritten_from
-        self.parts, self.params = dict(parts), {**extras.params, **params}
-        self.headers, self.tools = dict(extras.headers), list(extras.tools)
-        self.applied_edits, self.cache_edits = [*extras.applied_edits], tuple(extras.cache_edits)
+        self.parts, self.params = {**parts}, {**extras.params, **params}
+        self.headers, self.tools = {**extras.headers}, [*extras.tools]
+        self.applied_edits, self.cache_edits = [*extras.applied_edits], (*extras.cache_edits,)
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
