@@ -39,17 +39,8 @@ _ROLES: Final = ("user", "assistant", "system", "developer", "tool", "function",
 _SPEAKERS: Final = ("assistant", "model")
 # Types of lines in transcripts, of which some hold no message: they are kept in the history, and not sent.
 _LINES: Final = frozenset(
-    (
-        "user",
-        "assistant",
-        "system",
-        "attachment",
-        "progress",
-        "summary",
-        "queue-operation",
-        *METADATA_TYPES,
-    )
-)
+    ("user", "assistant", "system", "attachment", "progress", "summary", "queue-operation")
+).union(METADATA_TYPES)
 _ENVELOPE: Final = ("uuid", "sessionId", "parentUuid", "snapshot", "leafUuid")
 _SAYS: Final = ("content", "parts", "output_config")
 _CONTENT: Final = "content: text, or a list of blocks; parts in Gemini's form"

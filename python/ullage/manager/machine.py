@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 # Whether an automatic compaction is due, and what is remembered of earlier tries (AUTO-1 to AUTO-8).
 
 
-@dataclass
+@dataclass(slots=True)
 class Tracking:
     """What automatic compaction remembers of its tries (AUTO-3, AUTO-4, AUTO-8).
 
