@@ -347,16 +347,17 @@ class WholeLists:
                 continue
             whole = len(places) == followed.ends[owner] - followed.start(owner)
             same = whole and all(view.shown[at] is view.originals[at] for at in places)
-            item = items[owner]
-            if not self._machine.provider.internal:
-                yield from (
-                    [Written(item, owner, True)] if same else self._translated(places, owner)
-                )
-                continue
-            for at in places:
-                mine = same and _says_the_same(item, view.originals[at])
-                as_it_is = mine and as_sent(item) is item
-                yield Written(item if as_it_is else view.messages[at], owner, mine)
+            item, internal = items[owner], self._machine.provider.internal
+            # Most are the very objects that were added, in a list that is handed over again.
+            if same and (not internal or as_sent(item) is item is view.originals[places[0]]):
+                yield Written(item, owner, True)
+            elif not internal:
+                yield from self._translated(places, owner)
+            else:
+                for at in places:
+                    mine = same and _says_the_same(item, view.originals[at])
+                    as_it_is = mine and as_sent(item) is item
+                    yield Written(item if as_it_is else view.messages[at], owner, mine)
 
     def _translated(self, places: Sequence[int], owner: int | None) -> Iterator[Written]:
         """Messages of the view in the provider's form, under the ids that stand in the list; a form that names a result's tool is shown the calls first."""
