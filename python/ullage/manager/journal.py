@@ -219,11 +219,7 @@ def _rows(view: View, last: Sequence[Any], start: int) -> dict[str, list[Any]]:
 
 
 def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weights | None) -> View:
-    """The view that `dump_view` was given, of the messages that had been added.
-
-    Raises:
-        InvalidPolicy: It is no such form, or names a message that the history does not have.
-    """
+    """The view that `dump_view` was given; an `InvalidPolicy` if this is no such form, or names a message that the history does not have."""
     view = View(weights)
     try:
         for name, stage, text in stored["decisions"]:
@@ -468,11 +464,7 @@ def _fingerprint(history: Sequence[Item]) -> str:
 
 
 def arguments_of(saved: Mapping[str, Any], policy: Policy | str | None) -> dict[str, Any]:
-    """Arguments of a manager that goes on from a state, with a policy in place of the saved one if it is given.
-
-    Raises:
-        InvalidPolicy: It is not a saved state.
-    """
+    """Arguments of a manager that goes on from a saved state, which else is an `InvalidPolicy`; `policy`: in place of the saved one."""
     stated = saved.get("policy")
     if not isinstance(stated, Mapping) or "model" not in saved:
         raise InvalidPolicy("saved", type(saved).__name__, "must be the result of save()")

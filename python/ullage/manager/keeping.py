@@ -68,13 +68,10 @@ class ExclusiveGuard:
 
 
 def rewind(machine: Machine, count: int) -> None:
-    """Go back to the first `count` messages; corrections, learned limits and counters stay.
+    """Go back to the first `count` messages, an `InvalidPolicy` if there are fewer; corrections, learned limits and counters stay.
 
     What levels made of messages before stays where it stands before one that stays; where it may stand for
     messages that go, the messages that stay come back whole.
-
-    Raises:
-        InvalidPolicy: There are not so many.
     """
     history = machine.history
     if type(count) is not int or not 0 <= count <= len(history):
@@ -484,11 +481,8 @@ class Keeper:
     def whole(self, what: str, *, careful: bool = True) -> Iterator[None]:
         """A call that is in the log when it ends, and that changes nothing if it is interrupted.
 
-        What a call learned before one of Ullage's errors is kept, for example that a summarizer failed.
-
-        Args:
-            what: For the log.
-            careful: Look back in memory too, where there is no log.
+        What a call learned before one of Ullage's errors is kept, for example that a summarizer failed. `what`: for the log; `careful`: look
+        back in memory too, where there is no log.
         """
         machine, journal = self._machine, self._journal
         before: Mapping[str, Any] | None = None

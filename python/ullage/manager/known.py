@@ -407,9 +407,6 @@ class BackgroundFlow:
         if flow is not None:
             flow.close()
 
-    def __repr__(self) -> str:
-        return f"BackgroundFlow({'running' if self.running else 'idle'})"
-
 
 def _one(effect: Effect) -> Flow[Any]:
     return (yield effect)

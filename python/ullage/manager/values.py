@@ -7,9 +7,11 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage._start import Frozen
+from ullage.levels.level import Extras
 from ullage.levels.view import StageReport
 from ullage.messages import Item
 from ullage.providers import Loss
+from ullage.providers.registry import Provider
 
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
