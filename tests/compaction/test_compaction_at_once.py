@@ -74,6 +74,19 @@ def run(form: str, items: Any, *, cancel: Any = None, **options: Any) -> Any:
     return asyncio.run(acompact(items, keep=0, cancel=cancel, **options))
 
 
+def test_a_standing_text_of_the_host_outlives_two_compactions_of_an_open_log(tmp_path):
+    host = "<system-reminder>\n# claudeMd\nContents of /x/CLAUDE.md (project instructions):\n\nAlways use tabs.\n</system-reminder>"
+    with TranscriptLog.open(tmp_path / "s.jsonl", envelope={"sessionId": "s"}) as log:
+        log.extend([{"role": "user", "content": host}, *turns()])
+        for _ in range(2):
+            compact(log.resume().entries, keep=0, log=log)
+            standing, summary = log.resume().entries
+            assert standing["message"]["content"] == host
+            assert (standing.get("isCompactSummary"), summary["isCompactSummary"]) == (None, True)
+            assert "Always use tabs." in words(seen_by(log))
+            log.extend(turns(8)[-4:])
+
+
 # ---- appended meanwhile ----------------------------------------------------------------------
 
 

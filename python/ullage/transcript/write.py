@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from ullage._start import Frozen
 from ullage.exceptions import StoreError
-from ullage.messages import COPY_OF, Item, StoredEntry, is_summary
+from ullage.messages import COPY_OF, Item, StoredEntry
 from ullage.transcript import records
 from ullage.transcript.index import Transcript
 from ullage.transcript.log import CARRIED, TranscriptLog
@@ -203,14 +203,10 @@ def session_lines(transcript: Transcript, written: Sequence[Item]) -> list[Item]
 
 
 def _as_summary(item: Item) -> Item:
-    if is_summary(item):
+    """A bare message of the user as a summary. An entry says itself what it is: a standing text of the host comes before the summary as it was."""
+    if "message" in item or item.get("role") == "assistant":  # the provider's own item
         return item
-    inner = item.get("message")
-    message = inner if isinstance(inner, Mapping) else item
-    if message.get("role") == "assistant":
-        return item  # the provider's own item, which comes before the summary unchanged
-    others = {} if message is item else {k: v for k, v in item.items() if k != "message"}
-    return {**others, **records.compact_summary(message.get("content", ""))}
+    return records.compact_summary(item.get("content", ""))
 
 
 def boundary_links(
