@@ -632,7 +632,6 @@ _NAMED_AT_ONCE = ("bashoutput", "taskoutput")
 # How a command ended that was left running and asked for, where no result says it.
 END_UNREAD = "its end was not read"
 STOPPED = "stopped"  # how a command ended that was left running and then stopped
-_TIME = pattern(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
 _ON_FILES = (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
 
 
@@ -712,9 +711,7 @@ class CallLog:
             self._went_on()
         for call in commands:
             ending = (outcome.ok, outcome.exit_code, line)
-            self.commands.append(
-                Command(at, call.target, *ending, _spent(text), folder=place_of(call))
-            )
+            self.commands.append(Command(at, call.target, *ending, folder=place_of(call)))
         if action is Action.COMMAND:
             if goes_on:
                 self._running[goes_on] = len(self.commands) - 1, len(self.steps) - 1
@@ -810,12 +807,6 @@ def home_of(call: CallEffect, heads: Sequence[str]) -> str:
     if call.action in (Action.READ, Action.EDIT, Action.WRITE):
         return call.target if "\n" not in call.target else ""
     return heads[0] if heads else ""
-
-
-def _spent(text: str) -> int:
-    """Milliseconds, where the tool reports them. Times of entries are not used: they include the wait for a permission."""
-    match = _TIME.search(text[:300])
-    return int(match[1]) * 1000 + int((match[2] or "0").ljust(3, "0")) if match else 0
 
 
 # Which commands only look: what was done next shows what they revealed.
