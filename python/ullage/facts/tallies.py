@@ -147,7 +147,6 @@ _DIGIT = pattern(r"\d")
 _DIGITS = pattern(r"\d+")
 _VALUE = pattern(r"(?<![\w.])[\w-]{0,40}\d[\w.,:-]{0,60}\w")
 _PICTURE = pattern(r"\.(?:png|jpe?g|gif|svg|ico|webp|css|js)\b|[?&]v=\d+$")
-_KEY = pattern(r"[ \t]*+[-*•]?[ \t\"']*+([A-Za-z][\w ()/.%-]{1,50})")
 
 
 def fact_lines(text: str) -> list[str]:
@@ -178,7 +177,6 @@ class FactTally:
     def __init__(self) -> None:
         self._facts: dict[str, ResultFact] = {}
         self._by_value: dict[str, str] = {}
-        self._keys: Counter[str] = Counter()
         self._results = 0
 
     def showed(self, text: str, index: int, *, read: bool) -> None:
@@ -191,7 +189,6 @@ class FactTally:
             lines += [url for url in shown if not any(url in line for line in lines)]
         for line in lines:
             fact = self._facts.pop(line, None)
-            self._keys[_line_key(line)] += fact is None
             seen = fact.shown + 1 if fact else 1
             used = fact is not None and fact.used
             self._facts[line] = ResultFact(index, line, used, seen, read, self._results)
@@ -205,21 +202,13 @@ class FactTally:
                 self._facts[line] = replace(self._facts[line], used=True)
 
     def ranked(self) -> tuple[ResultFact, ...]:
-        """Used or repeated ones first, then those of the newest results, then those whose key stands nowhere else; newer before older."""
+        """Used ones first, then repeated ones and those of the newest results; newer before older, what a program printed before what a file holds."""
         return tuple(sorted(list(self._facts.values())[-MOST:], key=self._worth))
 
-    def _worth(self, fact: ResultFact) -> tuple[int, bool, int, int]:
+    def _worth(self, fact: ResultFact) -> tuple[int, bool, int]:
         newest = fact.result > self._results - NEWEST_RESULTS
         first = 0 if fact.used else 1 if newest or fact.shown > 1 else 2
-        return first, fact.read, min(self._keys[_line_key(fact.line)], 9), -fact.result
-
-
-def _line_key(line: str) -> str:
-    """What tells facts of one kind: the words before the number, the host of an address."""
-    if line.startswith("http"):
-        return "/".join(line.split("/")[:4])
-    match = _KEY.match(line)
-    return _DIGITS.sub("0", match[1].strip().lower()) if match else line
+        return first, fact.read, -fact.result
 
 
 NAMES_CHARS = 20_000  # characters of one text that are searched for names: half at each end
