@@ -98,7 +98,6 @@ class Command:
     ok: bool | None
     exit_code: int | None
     line: str
-    duration_ms: int = 0  # 0: unknown
     origin: Origin = Origin.TOOL
     folder: str = ""  # in which it ran, where the call says so
     asked: int = -1  # index of the newest call that asked for its output, which did not say that it ended; -1: none

@@ -147,7 +147,6 @@ _DIGIT = pattern(r"\d")
 _DIGITS = pattern(r"\d+")
 _VALUE = pattern(r"(?<![\w.])[\w-]{0,40}\d[\w.,:-]{0,60}\w")
 _PICTURE = pattern(r"\.(?:png|jpe?g|gif|svg|ico|webp|css|js)\b|[?&]v=\d+$")
-_KEY = pattern(r"[ \t]*+[-*•]?[ \t\"']*+([A-Za-z][\w ()/.%-]{1,50})")
 
 
 def fact_lines(text: str) -> list[str]:
@@ -178,7 +177,6 @@ class FactTally:
     def __init__(self) -> None:
         self._facts: dict[str, ResultFact] = {}
         self._by_value: dict[str, str] = {}
-        self._keys: Counter[str] = Counter()
         self._results = 0
 
     def showed(self, text: str, index: int, *, read: bool) -> None:
@@ -191,7 +189,6 @@ class FactTally:
             lines += [url for url in shown if not any(url in line for line in lines)]
         for line in lines:
             fact = self._facts.pop(line, None)
-            self._keys[_line_key(line)] += fact is None
             seen = fact.shown + 1 if fact else 1
             used = fact is not None and fact.used
             self._facts[line] = ResultFact(index, line, used, seen, read, self._results)
@@ -205,21 +202,13 @@ class FactTally:
                 self._facts[line] = replace(self._facts[line], used=True)
 
     def ranked(self) -> tuple[ResultFact, ...]:
-        """Used or repeated ones first, then those of the newest results, then those whose key stands nowhere else; newer before older."""
+        """Used ones first, then repeated ones and those of the newest results; newer before older, what a program printed before what a file holds."""
         return tuple(sorted(list(self._facts.values())[-MOST:], key=self._worth))
 
-    def _worth(self, fact: ResultFact) -> tuple[int, bool, int, int]:
+    def _worth(self, fact: ResultFact) -> tuple[int, bool, int]:
         newest = fact.result > self._results - NEWEST_RESULTS
         first = 0 if fact.used else 1 if newest or fact.shown > 1 else 2
-        return first, fact.read, min(self._keys[_line_key(fact.line)], 9), -fact.result
-
-
-def _line_key(line: str) -> str:
-    """What tells facts of one kind: the words before the number, the host of an address."""
-    if line.startswith("http"):
-        return "/".join(line.split("/")[:4])
-    match = _KEY.match(line)
-    return _DIGITS.sub("0", match[1].strip().lower()) if match else line
+        return first, fact.read, -fact.result
 
 
 NAMES_CHARS = 20_000  # characters of one text that are searched for names: half at each end
@@ -632,7 +621,6 @@ _NAMED_AT_ONCE = ("bashoutput", "taskoutput")
 # How a command ended that was left running and asked for, where no result says it.
 END_UNREAD = "its end was not read"
 STOPPED = "stopped"  # how a command ended that was left running and then stopped
-_TIME = pattern(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
 _ON_FILES = (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
 
 
@@ -712,9 +700,7 @@ class CallLog:
             self._went_on()
         for call in commands:
             ending = (outcome.ok, outcome.exit_code, line)
-            self.commands.append(
-                Command(at, call.target, *ending, _spent(text), folder=place_of(call))
-            )
+            self.commands.append(Command(at, call.target, *ending, folder=place_of(call)))
         if action is Action.COMMAND:
             if goes_on:
                 self._running[goes_on] = len(self.commands) - 1, len(self.steps) - 1
@@ -810,12 +796,6 @@ def home_of(call: CallEffect, heads: Sequence[str]) -> str:
     if call.action in (Action.READ, Action.EDIT, Action.WRITE):
         return call.target if "\n" not in call.target else ""
     return heads[0] if heads else ""
-
-
-def _spent(text: str) -> int:
-    """Milliseconds, where the tool reports them. Times of entries are not used: they include the wait for a permission."""
-    match = _TIME.search(text[:300])
-    return int(match[1]) * 1000 + int((match[2] or "0").ljust(3, "0")) if match else 0
 
 
 # Which commands only look: what was done next shows what they revealed.

@@ -20,7 +20,7 @@ from ullage._start import Frozen, orjson, pattern
 from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import tallies
-from ullage.facts.calls import Action, family_of
+from ullage.facts.calls import Action
 from ullage.facts.model import Command, Facts, FailedCall, FileUse, Name, ToolStep, UserInput
 from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
@@ -192,14 +192,11 @@ def errors(facts: Facts) -> list[Unit]:
     units = []
     for line, at in sorted(newest.items(), key=itemgetter(1)):
         failure, age = telling[at], count - at
-        fixed = failure.fixed_index >= 0
         # What was refused and then done after all says nothing any more, nor what the user's words tell.
-        if lines.is_open_failure(line) and not (failure.feedback and fixed):
-            rank = age - lines.ESSENTIAL
-        else:
-            # What a tool for files objected to, the next call put right.
-            small = fixed and family_of(failure.what.split(" ")[0]) != "shell"
-            rank = 2 * age + 2 * count * small
+        open_still = lines.is_open_failure(line) and not (
+            failure.feedback and failure.fixed_index >= 0
+        )
+        rank = age - lines.ESSENTIAL if open_still else 2 * age
         units.append(Unit(line, rank, short=failure_line(failure, SHORT_FAILURE, passed)))
     return units
 
@@ -285,17 +282,8 @@ def current_work(facts: Facts) -> list[Unit]:
 
 
 def _telling_steps(facts: Facts) -> list[ToolStep]:
-    """Without those of which other lines say what they did, and commands that nobody knows and that returned nothing."""
-    return [
-        step
-        for step in facts.steps
-        if step.action not in _SAID_ELSEWHERE
-        and (
-            step.action is not Action.COMMAND
-            or " " in step.line
-            or bool(step.output.strip() or step.result)
-        )
-    ]
+    """Without those of which other lines say what they did."""
+    return [step for step in facts.steps if step.action not in _SAID_ELSEWHERE]
 
 
 def _looks(step: ToolStep) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -26,7 +26,6 @@ from ullage.facts.model import (
     Origin,
     Statement,
     Task,
-    ToolStep,
     WorkItem,
 )
 from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
@@ -435,13 +434,11 @@ REMARK = "- Said:"  # also of what only announces a call
 NEWEST_SAID = 8  # remarks since the newest request that section 8 repeats
 # A line and the index of the message that it is about: the section is in order of time.
 Dated = tuple[int, Unit]
-# How much further back the line of each older turn stands among what the assistant said.
-TURN_RANK = 40
 
 
 def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
     """Section 5: decisions, what the assistant said (`course`, `settled`), commands, commits."""
-    others = (answers, settled, agents, _commands, commits, _turns)
+    others = (answers, settled, agents, _commands, commits)
     dated = [*course, *chain.from_iterable(lines(facts) for lines in others)]
     return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
@@ -466,54 +463,8 @@ def answers(facts: Facts) -> list[Dated]:
     return dated
 
 
-def _turns(facts: Facts) -> list[Dated]:
-    """What each finished turn changed whose last words name none of it, and how its last check ended, by the number of the user's message."""
-    inputs = [entry for entry in facts.inputs if entry.number]
-    if len(inputs) < 2:
-        return []
-    dated = []
-    places = [entry.index for entry in inputs]
-    closing = {
-        places[at - 1]: statement.text
-        for statement in facts.statements
-        if statement.closing and (at := bisect_left(places, statement.index))
-    }
-    all_steps = sorted(facts.steps, key=_index)
-    still = {file.path for file in facts.files if file.changed}  # what was taken back is not
-    for age, (entry, after) in enumerate(reversed(list(pairwise(inputs)))):
-        first, end = (bisect_right(all_steps, at, key=_index) for at in (entry.index, after.index))
-        steps = all_steps[first:end]
-        changed: dict[str, None] = {}
-        for step in steps:
-            if step.ok and step.action in CHANGES:
-                path = step.line.partition(" ")[2]
-                if path in still or path.startswith("…"):
-                    changed[short_path(path)] = None
-        words = closing.get(entry.index, "")
-        if changed and not any(path.rpartition("/")[2] in words for path in changed):
-            names = [f"`{path}`" for path in changed]
-            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-            text = f"- Changed for message {entry.number}: {', '.join(names[:4])}{more}{_checked(steps)}"
-            dated.append((entry.index, Unit(text, 2 + TURN_RANK * age)))
-    return dated
-
-
 _index = attrgetter("index")
 CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
-
-
-def _checked(steps: Sequence[ToolStep]) -> str:
-    """How the last command after the last change ended."""
-    for step in reversed(steps):
-        if step.action in CHANGES:
-            return ""
-        command = step.line.partition(" ")[2]
-        if step.action is Action.COMMAND and step.ok is not None:
-            if not only_looks(command) and not BOOKS.search(command):
-                return f"; after that {inline(command, 80)} → {'ok' if step.ok else 'failed'}"
-    return ""
-
-
 BOOKS = pattern(r"\b(?:git|gh) ")
 
 
@@ -952,15 +903,13 @@ def _commands(facts: Facts) -> list[Dated]:
     dated = []
     for at in newest.values():
         command, age = facts.commands[at], len(facts.commands) - at
-        if command.index <= facts.requested_at and not _COMMITTED.match(command.line):
+        if command.index <= facts.requested_at:
             text = f"- Ran {inline(command.text, LINE)}{command_end(command)}"
             only_looked = only_looks(command.text)
             dated.append((command.index, Unit(text, RAN + age + RAN * only_looked)))
     return dated
 
 
-# `git commit` said this: the commit has a line of its own.
-_COMMITTED = pattern(r"^\[\S+(?: \([\w -]+\))? [0-9a-f]{7,40}\] ")
 _FAILED_LINE = pattern(
     r"^(?:FAIL|--- FAIL|E {2,}|error\b|fatal:)|\b[1-9]\d* (?:failed|errors?)\b", re.I
 )
@@ -972,12 +921,11 @@ def command_end(command: Command) -> str:
     if command.ok is None:
         return f" → {command.line or NOT_RUN}"
     code = f" (exit {command.exit_code})" if command.exit_code else ""
-    seconds = f" in {command.duration_ms // 1000} s" if command.duration_ms >= 10_000 else ""
     line = f": {inline(command.line, 140)}" if command.line else ""
     # The exit code of a pipe is that of its last part: a line that tells of a failure outranks it.
     doubtful = command.ok and _FAILED_LINE.search(command.line)
     how = "ended" if doubtful else "ok" if command.ok else "failed"
-    return f" → {how}{code}{seconds}{line}"
+    return f" → {how}{code}{line}"
 
 
 # What section 7 says: the session's own lists, what was said to be open or done, and what nobody answered.
