@@ -476,9 +476,10 @@ def settled(facts: Facts) -> list[Dated]:
     texts = {statement.text for statement in decided}
     reported = [statement for statement in _figures(facts) if statement.text not in texts]
     dated = []
-    for group, first in ((decided, 0), (reported, SETTLED)):
+    # Figures compete with what else was said: seven lines of one figure took all of a small room.
+    for group, first in ((decided, -ESSENTIAL), (reported, SETTLED)):
         for at, part in enumerate(group):
-            rank = first + len(group) - at - ESSENTIAL
+            rank = first + len(group) - at
             dated.append((part.index, Unit(f"- The assistant said: “{part.text}”", rank)))
     return dated
 
@@ -498,8 +499,9 @@ def _figures(facts: Facts) -> list[Statement]:
     reported: set[str] = set()
     for statement in reversed(facts.statements):
         for text in reversed(figures(statement.text)):
-            # The same figures again say nothing new.
-            if not (numbers := set(_NUMBER.findall(text))) <= reported or text in by_text:
+            # Half of its figures have to be new: a result that is told again in other words is told once.
+            numbers = set(_NUMBER.findall(text))
+            if 2 * len(numbers - reported) >= len(numbers) or text in by_text:
                 by_text.setdefault(text, replace(statement, text=text))
             reported |= numbers
         if len(by_text) >= FIGURES:
@@ -829,6 +831,7 @@ AGES, OLD = 4, 1 / 15
 MOST_COUNTED = 20_000  # characters of one text whose words are counted
 # Letters from which a word says as much as any: what is said often is short; and of a sign that stands for part of a word.
 LONG_WORD, SIGN = 12, 3
+AGAIN = 0.4  # what is left of a pair's worth where both words were said, each in another place
 Weighed = tuple[str, float, list[WordPair]]  # a text, its weight and its words side by side
 
 
@@ -840,9 +843,14 @@ def told_first(
     pairs = [set(words) - covered for _, _, words in parts]
     worths = {pair: worth(pair) for pair in set().union(*pairs)}
     sizes = [_bytes(text) + 10 for text, _, _ in parts]
+    said = set[str]()
 
     def missing(at: int) -> float:
-        return -parts[at][1] * sum(map(worths.__getitem__, pairs[at])) / sizes[at]
+        gain = sum(
+            worths[pair] * (AGAIN if pair[0] in said and pair[1] in said else 1)
+            for pair in pairs[at]
+        )
+        return -parts[at][1] * gain / sizes[at]
 
     heap = [(missing(at), at) for at in range(len(parts))]
     heapify(heap)
@@ -854,6 +862,7 @@ def told_first(
         heapreplace(heap, (missing(at), at))  # what was taken since may say it too
         if heap[0][1] == at:
             covered |= pairs[at]
+            said.update(*pairs[at])
             heappop(heap)
             places[at] = len(parts) - len(heap) - 1
     return places
