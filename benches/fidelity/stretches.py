@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.kit.transcripts import read
 from ullage.transcript import resume
-from ullage.transcript.formats import read
 from ullage.transcript.render import rendered, to_messages
 
 __all__ = ["Stretch", "files_of", "lengths", "spread", "stretches"]

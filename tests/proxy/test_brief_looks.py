@@ -40,7 +40,8 @@ def looks(monkeypatch, lists, last_trigger=0):
     for messages in lists:
         threads.clear()
         if last_trigger and messages is lists[-1]:
-            monkeypatch.setattr("ullage.manager.machine.Machine.trigger", lambda _: last_trigger)
+            due = property(lambda _: last_trigger)
+            monkeypatch.setattr("ullage.counting.window.Window.threshold", due, raising=False)
         fitted = asyncio.run(fitter.fit(call_of(messages)))
         found.append((fitted.raw, "_fitted" in threads))
     return found

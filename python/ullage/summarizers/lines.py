@@ -499,7 +499,7 @@ def _figures(facts: Facts) -> list[Statement]:
     reported: set[str] = set()
     for statement in reversed(facts.statements):
         for text in reversed(figures(statement.text)):
-            # Half of its figures have to be new: a result that is told again in other words is told once.
+            # Half of its figures have to be new: a result in other words says nothing new.
             numbers = set(_NUMBER.findall(text))
             if 2 * len(numbers - reported) >= len(numbers) or text in by_text:
                 by_text.setdefault(text, replace(statement, text=text))
@@ -843,11 +843,11 @@ def told_first(
     pairs = [set(words) - covered for _, _, words in parts]
     worths = {pair: worth(pair) for pair in set().union(*pairs)}
     sizes = [_bytes(text) + 10 for text, _, _ in parts]
-    said = set[str]()
+    seen = set[str]()
 
     def missing(at: int) -> float:
         gain = sum(
-            worths[pair] * (AGAIN if pair[0] in said and pair[1] in said else 1)
+            worths[pair] * (AGAIN if pair[0] in seen and pair[1] in seen else 1)
             for pair in pairs[at]
         )
         return -parts[at][1] * gain / sizes[at]
@@ -862,7 +862,7 @@ def told_first(
         heapreplace(heap, (missing(at), at))  # what was taken since may say it too
         if heap[0][1] == at:
             covered |= pairs[at]
-            said.update(*pairs[at])
+            seen.update(*pairs[at])
             heappop(heap)
             places[at] = len(parts) - len(heap) - 1
     return places
