@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
@@ -843,14 +843,14 @@ def told_first(
     pairs = [set(words) - covered for _, _, words in parts]
     worths = {pair: worth(pair) for pair in set().union(*pairs)}
     sizes = [_bytes(text) + 10 for text, _, _ in parts]
+    pairs_of = defaultdict[str, list[WordPair]](list)
+    for pair in worths:
+        for word in {*pair}:
+            pairs_of[word].append(pair)
     seen = set[str]()
 
     def missing(at: int) -> float:
-        gain = sum(
-            worths[pair] * (AGAIN if pair[0] in seen and pair[1] in seen else 1)
-            for pair in pairs[at]
-        )
-        return -parts[at][1] * gain / sizes[at]
+        return -parts[at][1] * sum(map(worths.__getitem__, pairs[at])) / sizes[at]
 
     heap = [(missing(at), at) for at in range(len(parts))]
     heapify(heap)
@@ -862,7 +862,11 @@ def told_first(
         heapreplace(heap, (missing(at), at))  # what was taken since may say it too
         if heap[0][1] == at:
             covered |= pairs[at]
-            seen.update(*pairs[at])
+            for word in set(chain.from_iterable(pairs[at])) - seen:
+                seen.add(word)
+                for pair in pairs_of[word]:
+                    if pair[0] in seen and pair[1] in seen:
+                        worths[pair] *= AGAIN
             heappop(heap)
             places[at] = len(parts) - len(heap) - 1
     return places
