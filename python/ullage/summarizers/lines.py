@@ -845,8 +845,9 @@ def told_first(
     sizes = [_bytes(text) + 10 for text, _, _ in parts]
     pairs_of = defaultdict[str, list[WordPair]](list)
     for pair in worths:
-        for word in {*pair}:
-            pairs_of[word].append(pair)
+        pairs_of[pair[0]].append(pair)
+        if pair[0] != pair[1]:
+            pairs_of[pair[1]].append(pair)
     seen = set[str]()
 
     def missing(at: int) -> float:
