@@ -268,6 +268,7 @@ class FileTally:
 
     def __init__(self) -> None:
         self._files: dict[str, FileUse] = {}
+        self._by_name: dict[str, dict[str, None]] = {}  # paths, also old ones, by their last part
         self._stashed: dict[str, FileUse] = {}
 
     def add(self, call: CallEffect, index: int) -> None:
@@ -276,7 +277,11 @@ class FileTally:
         if not path or len(path) > 1000 or "\n" in path:
             return
         use = self._files.get(path) or FileUse(path, index, index)
-        self._files[path] = _used(use, call, index)
+        self._put(_used(use, call, index))
+
+    def _put(self, use: FileUse) -> None:
+        self._files[use.path] = use
+        self._by_name.setdefault(basename(use.path), {})[use.path] = None
 
     def undone(self, call: CallEffect, committed: int) -> None:
         """A command may have moved files, or taken back or deleted what was written since the newest commit (index of its call)."""
@@ -323,7 +328,7 @@ class FileTally:
             within = len(names) > 2 or target.endswith(("/", "."))
             if within or any(other.startswith(f"{new}/") for other in self._files):
                 new = f"{new}/{basename(path)}"
-            self._files[new] = replace(self._files.pop(path), path=new)
+            self._put(replace(self._files.pop(path), path=new))
 
     def _file(self, name: str, folder: str) -> str:
         """Which file a command means by a name; empty: none that is known, or one of several."""
@@ -331,7 +336,8 @@ class FileTally:
             path = normpath(name if name.startswith("/") else f"{folder}/{name}")
             return path if path in self._files else ""
         tail = "/" + normpath(f"{folder}/{name}").lstrip("/")
-        paths = [path for path in self._files if f"/{path}".endswith(tail)]
+        alike = self._by_name.get(basename(name), ())
+        paths = [path for path in alike if path in self._files and f"/{path}".endswith(tail)]
         return paths[0] if len(paths) == 1 else ""
 
     def files(self) -> tuple[FileUse, ...]:
