@@ -66,10 +66,8 @@ class Seen:
         text, kind = _text(attachment), attachment["type"]
         if not text or any(text in shown for shown in self._texts):
             return None
-        rows, earlier = (
-            as_strings(attachment.get(_NAMES.get(kind, ""))),
-            self._rows.get(kind, set()),
-        )
+        rows = as_strings(attachment.get(_NAMES.get(kind, "")))
+        earlier = self._rows.get(kind, set())
         if not earlier.intersection(rows):
             return attachment
         news = [at for at, row in enumerate(rows) if row not in earlier]

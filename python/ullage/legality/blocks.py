@@ -512,29 +512,30 @@ def repair_media(draft: Draft, *, facts: Mapping[str, Any]) -> None:
         return media_type not in _FORMATS or len(data) > most_chars or _longest(image) > MAX_PX
 
     _replace(draft, "image", refused, "an image of a form that is refused")
-    over = _count(draft, "image") - int(facts.get("image_limit", 100))
-
-    def oldest(_: Mapping[str, Any]) -> bool:
-        nonlocal over
-        over -= 1
-        return over >= 0
-
-    if over > 0:
-        _replace(draft, "image", oldest, "an image over the number that a request may hold")
-    media = _count(draft, "image") + (_count(draft, "document") if facts.get("pdfs_count") else 0)
+    over = len(_of_kind(draft, "image")) - int(facts.get("image_limit", 100))
+    first = _oldest(over, lambda _: 1)
+    _replace(draft, "image", first, "an image over the number that a request may hold")
+    documents = _of_kind(draft, "document")
+    media = len(_of_kind(draft, "image")) + (len(documents) if facts.get("pdfs_count") else 0)
     if media > MANY_IMAGES:
         _replace(draft, "image", lambda i: _longest(i) > MAX_MANY_PX, "a large image among many")
-    most_pages = int(facts.get("page_limit", 0))
-    pages = sum(map(pages_of, _of_kind(draft, "document"))) if most_pages else 0
+    if most_pages := int(facts.get("page_limit", 0)):
+        pages = {id(document): pages_of(document) for document in documents}
+        over = sum(pages[id(document)] for document in documents) - most_pages
+        first = _oldest(over, lambda document: pages[id(document)])
+        _replace(draft, "document", first, "a document over the pages", rule="A22")
 
-    def oldest_pages(document: Mapping[str, Any]) -> bool:
-        nonlocal pages
-        own = pages_of(document) if pages > most_pages else 0
-        pages -= own
-        return own > 0
 
-    if pages > most_pages:
-        _replace(draft, "document", oldest_pages, "a document over the pages", rule="A22")
+def _oldest(over: int, size_of: Callable[[Any], int]) -> Callable[[Any], bool]:
+    """Which media give way, asked the oldest first, until there is so much less."""
+
+    def gives_way(block: Any) -> bool:
+        nonlocal over
+        size = size_of(block) if over > 0 else 0
+        over -= size
+        return size > 0
+
+    return gives_way
 
 
 def _data(image: Mapping[str, Any]) -> tuple[str, str]:
@@ -554,10 +555,6 @@ def _of_kind(draft: Draft, kind: str) -> list[Any]:
     blocks = [block for slot in draft.speaking() for block in slot.blocks]
     nested = [part for block in blocks if kind_of(block) == "tool_result" for part in _parts(block)]
     return [block for block in (*blocks, *nested) if kind_of(block) == kind]
-
-
-def _count(draft: Draft, kind: str) -> int:
-    return len(_of_kind(draft, kind))
 
 
 def _replace(

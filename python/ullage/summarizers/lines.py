@@ -845,9 +845,8 @@ def told_first(
     sizes = [_bytes(text) + 10 for text, _, _ in parts]
     pairs_of = defaultdict[str, list[WordPair]](list)
     for pair in worths:
-        pairs_of[pair[0]].append(pair)
-        if pair[0] != pair[1]:
-            pairs_of[pair[1]].append(pair)
+        for word in pair:
+            pairs_of[word].append(pair)
     seen = set[str]()
 
     def missing(at: int) -> float:
@@ -863,11 +862,10 @@ def told_first(
         heapreplace(heap, (missing(at), at))  # what was taken since may say it too
         if heap[0][1] == at:
             covered |= pairs[at]
-            for word in set(chain.from_iterable(pairs[at])) - seen:
-                seen.add(word)
-                for pair in pairs_of[word]:
-                    if pair[0] in seen and pair[1] in seen:
-                        worths[pair] *= AGAIN
+            new = set(chain.from_iterable(pairs[at])) - seen
+            seen |= new
+            for pair in {one for word in new for one in pairs_of[word] if seen.issuperset(one)}:
+                worths[pair] *= AGAIN
             heappop(heap)
             places[at] = len(parts) - len(heap) - 1
     return places
