@@ -404,16 +404,9 @@ class View:
         self.messages.append(message)
         self.sources.append(place)
         self.closely = len(self.messages)
-        self._note_usage()
+        if self.ledger.message(-1).flags & _HAS_USAGE:
+            self._note_usage()
         return True
-
-    def is_bare(self, place: int, ids: Collection[str]) -> bool:
-        """Whether nothing is laid over the message that comes at this place of the history, with calls or results of these ids."""
-        if not (self.added_texts or self.unthought or self.emptied or self.decisions):
-            return True
-        if place in self.added_texts or place in self.unthought:
-            return False
-        return self.emptied.isdisjoint(ids) and self.decisions.keys().isdisjoint(ids)
 
     def is_untouched(self, count: int) -> bool:
         """Whether it shows so many messages of the history, all of them, as they were added."""
@@ -421,35 +414,47 @@ class View:
         return not any(laid) and self.sources == list(range(count))
 
     def take(
-        self,
-        message: Item,
-        sent: Item,
-        place: int,
-        results: Collection[str] = (),
-        longest: int = 0,
-        chars: int = 0,
-    ) -> None:
-        """As `add`, of a bare message over which nothing is laid: the next of the history, which the ledger holds already.
+        self, message: Item, place: int, at_ms: int | None, plain: tuple[bool, list[str], int, int]
+    ) -> bool:
+        """As `add`, of a plain message, the next of the history, which the ledger holds already; False: something is laid over it.
 
-        `results`: ids of its results, which are neither empty nor stand for others; `longest`: at least the characters of the longest of
-        them, `chars`: of all.
+        Then the ledger lets it go. `at_ms`: when it came; `plain`: what `Ledger.append_plain` said of it.
         """
-        if results:
-            self.fresh += results
-            self.fresh_longest = max(self.fresh_longest, longest)
+        answer, ids, longest, chars = plain
+        laid = self.added_texts or self.unthought or self.emptied or self.decisions
+        if laid and not self._is_bare(place, ids):
+            self.ledger.truncate(len(self.messages))
+            return False
+        sent = message
+        if len(message) > 2:  # of the keys that a plain message may have, these are sent
+            sent = {"role": message["role"], "content": message["content"]}
+            if "foreign" in message:
+                sent["foreign"] = message["foreign"]
+        if ids and not answer:
+            self.fresh += ids
+            if longest > self.fresh_longest:
+                self.fresh_longest = longest
             self.fresh_chars += chars
         self.originals.append(message)
         self.shown.append(message)
         self.messages.append(sent)
         self.sources.append(place)
+        if at_ms is not None:
+            self.times[place] = at_ms
         if "usage" in message:
             self._note_usage()
+        return True
+
+    def _is_bare(self, place: int, ids: Collection[str]) -> bool:
+        """Whether nothing is laid over the message that comes at this place of the history, with calls or results of these ids."""
+        if place in self.added_texts or place in self.unthought:
+            return False
+        return self.emptied.isdisjoint(ids) and self.decisions.keys().isdisjoint(ids)
 
     def _note_usage(self) -> None:
-        if self.ledger.message(-1).flags & _HAS_USAGE:
-            anchor = self.ledger.anchor(ANY)
-            if anchor is not None and anchor.last == len(self.messages) - 1:
-                self.bases[self.sources[-1]] = self.ledger.tokens(0, anchor.covers)
+        anchor = self.ledger.anchor(ANY)
+        if anchor is not None and anchor.last == len(self.messages) - 1:
+            self.bases[self.sources[-1]] = self.ledger.tokens(0, anchor.covers)
 
     def cut(self, index: int) -> int | None:
         """Let messages from `index` on go, as if they had never come; returns as `decide`."""

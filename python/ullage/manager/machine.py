@@ -42,7 +42,7 @@ from ullage.manager.values import (
 from ullage.messages import Item, as_blocks, message_of, now_in_ms, same_items
 from ullage.policy import Policy
 from ullage.providers._common import with_id
-from ullage.providers.anthropic import Thinking, is_manual, takes_id
+from ullage.providers.anthropic import Thinking, is_manual
 from ullage.providers.registry import Provider
 from ullage.providers.sdk_objects import given_as_json, read_response, without_null_fields
 
@@ -182,8 +182,8 @@ class CallIds:
         self.came_as: dict[str, str] = dict(came_as or ())
         # By the id that it came with, the newest call that was renamed.
         self._newest: dict[str, str] = {}
-        # Calls of the newest answer without a result, in order, by the id that they came with.
-        self._open: dict[str, list[str]] = {}
+        # Calls of the newest answer without a result, in order.
+        self._open: dict[str, None] = {}
         self._spoken = False  # the newest message is the model's
 
     def of_all(self, items: Iterable[Item]) -> list[Item]:
@@ -233,20 +233,17 @@ class CallIds:
         for name in names:
             if name in self.calls:
                 continue
-            self.calls[name], self.waiting[name] = made_by, None
-            came = self.came_as.get(name, name)
-            if came is not name:
-                self._newest[came] = name
-            self._open.setdefault(came, []).append(name)
+            self.calls[name] = made_by
+            self.waiting[name] = self._open[name] = None
+            if name in self.came_as:
+                self._newest[self.came_as[name]] = name
 
     def note_results(self, names: Iterable[str]) -> None:
         """Note results of these calls."""
         for name in names:
             self.answered.add(name)
             self.waiting.pop(name, None)
-            waiting = self._open.get(self.came_as.get(name, name))
-            if waiting and name in waiting:
-                waiting.remove(name)
+            self._open.pop(name, None)
 
     def _block(self, block: Any, response: Any, names_here: list[str]) -> Any:
         key, came = _id_in(block)
@@ -276,8 +273,8 @@ class CallIds:
 
     def _of_result(self, came: str, names_here: list[str]) -> str:
         """The first open call of the newest answer that came with this id, else the newest one of them."""
-        for name in self._open.get(came, ()):
-            if name not in names_here:
+        for name in self._open:
+            if self.came_as.get(name, name) == came and name not in names_here:
                 return name
         newest = self._newest.get(came, came)
         return came if newest in self.answered or newest in names_here else newest
@@ -450,6 +447,9 @@ class Machine:
         self.provider, self.tools, self.thinking, self.levels = provider, tools, thinking, levels
         self.stated_window, self.context_management = stated_window, context_management
         self.table_window = model.context_window
+        # What messages may carry besides Anthropic's own keys: data of this form.
+        self._own = "" if provider.internal else provider.carrier or provider.name
+        self._form = provider.plain_form
         self.watched = any(level.observe not in _UNCONCERNED for level in levels)
         self.catch_ups = [level.catch_up for level in levels if level.catch_up is not None]
         collapse = settings.context_collapse
@@ -584,7 +584,7 @@ class Machine:
         """
         provider, plain = self.provider, item
         if not provider.internal:
-            form, place = provider.plain_form, len(self.history)
+            form, place = self._form, len(self.history)
             plain = None if form is None else form.read_plain(item, place, self._open_calls)
         if type(plain) is dict and (not answers or plain.get("role") == "assistant"):
             if about:
@@ -611,9 +611,11 @@ class Machine:
 
     def _open_calls(self) -> list[tuple[str, str]]:
         ledger = self.view.ledger
-        places = ((name, ledger.find_call(name)) for name in self.call_ids.waiting)
-        shown = ((name, ledger.blocks(at[0])[at[1]]) for name, at in places if at is not None)
-        return [(name, ledger.string(block.name)) for name, block in shown]
+        return [
+            (name, ledger.string(ledger.blocks(at[0])[at[1]].name))
+            for name in self.call_ids.waiting
+            if (at := ledger.find_call(name)) is not None
+        ]
 
     def add(self, message: Item, *, at_ms: int | None = None, uuid: str = "") -> None:
         """Append a message of the internal view, bare or an entry, which may be an `InvalidMessage`: then nothing has changed.
@@ -639,31 +641,20 @@ class Machine:
         False: it is not plain, or a decision is laid over one of its ids; nothing has changed.
         """
         view, history, call_ids = self.view, self.history, self.call_ids
-        provider = self.provider
-        own = "" if provider.internal else provider.carrier or provider.name
-        plain = view.ledger.append_plain(message, call_ids.calls, call_ids.answered, own)
+        plain = view.ledger.append_plain(message, call_ids.calls, call_ids.answered, self._own)
         if plain is None:
             return False
-        answer, names, longest, chars = plain
         place = len(history)
-        if not view.is_bare(place, names):
-            view.ledger.truncate(len(view.messages))
+        if not view.take(message, place, at_ms, plain):
             return False
-        sent = message
-        if len(message) > 2:  # of the keys that a plain message may have, these are sent
-            sent = {"role": message["role"], "content": message["content"]}
-            if "foreign" in message:
-                sent["foreign"] = message["foreign"]
-        view.take(message, sent, place, () if answer else names, longest, chars)
-        if at_ms is not None:
-            view.times[place] = at_ms
+        answer, names = plain[:2]
         history.append(message)
         call_ids.heard(message["role"])
         if answer:
             call_ids.note_calls(names, message.get("id"))
         else:
             call_ids.note_results(names)
-        if provider.internal and (answer or all(map(takes_id, names))):
+        if not self._own:
             view.plain.add(place)
         return True
 
@@ -778,8 +769,9 @@ class Machine:
     def sizes(self) -> tuple[int, int]:
         """Tokens of the next request as `View.tokens` and as `tokens` count them."""
         usage, remaining = self._figure_and_estimate()
-        grown = self.correction.count(abs(remaining))
-        return max(0, usage + remaining), max(0, usage + (grown if remaining >= 0 else -grown))
+        if remaining >= 0:
+            return usage + remaining, usage + self.correction.count(remaining)
+        return max(0, usage + remaining), max(0, usage - self.correction.count(-remaining))
 
     def _figure_and_estimate(self) -> tuple[int, int]:
         """Tokens of the next request that a figure states, 0 without one, and the estimate of what it lacks."""

@@ -228,7 +228,8 @@ def _resting(machine: Machine, host: Host) -> Rest:
 
 def _results_pass(machine: Machine, until: Rest) -> bool:
     """Whether no new result is empty, or longer than a mark allows; then the model is shown them whole."""
-    view, shown, chars = machine.view, list[str](), 0
+    view, chars = machine.view, 0
+    shown: list[str] = []
     fits = view.fresh_longest <= until.result_chars and view.fresh_chars <= until.message_chars
     # Mostly all that is new came plainly.
     plain = fits and view.closely <= view.sent
@@ -245,7 +246,8 @@ def _results_pass(machine: Machine, until: Rest) -> bool:
         if not length:
             return False
         shown.append(name)
-    view.whole.update(dict.fromkeys(shown))
+    for name in shown:
+        view.whole[name] = None
     if machine.skipped_from is None:
         machine.skipped_from = view.sent
     return True

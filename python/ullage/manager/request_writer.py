@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ullage._start import hashlib
 from ullage.counting.models import Model
-from ullage.legality.draft import Repair, Repaired
+from ullage.legality.draft import Repair
 from ullage.legality.incremental import Repairer
 from ullage.levels.level import Extras
 from ullage.levels.view import StageReport, View
@@ -130,8 +130,8 @@ class RequestWriter:
             messages, parts = form.items, form.parts
             outcome = (lambda: form.whole(items[:count], tools)) if form.noted else outcome
         elif not self.light:
-            done, losses = self._repaired(machine)
-            messages, params, outcome = done.messages, done.params, (done.repairs, losses)
+            messages, params, repairs, losses = self._repaired(machine)
+            outcome = repairs, losses
             parts = self._parts(tools) if extras.tools else self._head
         shown = count if messages is items else len(messages)
         before = self._count
@@ -189,16 +189,18 @@ class RequestWriter:
         parts = anthropic.to_provider((), system=prompt, tools=tools).parts
         return {name: parts[name] for name in ("system", "tools") if parts.get(name)}
 
-    def _repaired(self, machine: Machine) -> tuple[Repaired, list[Loss]]:
-        """The view in Anthropic's form, legal; the view's own list if nothing had to change."""
+    def _repaired(
+        self, machine: Machine
+    ) -> tuple[Sequence[Item], Mapping[str, Any], Sequence[Repair], Sequence[Loss]]:
+        """The view in Anthropic's form, legal; the view's own list if nothing had to change. And parameters, repairs, losses."""
         view = machine.view
         sent, losses = self._shown(view)
         # Another list than the view's has digests of its own.
         self._own_list = sent is view.messages
         if self._own_list and self._repairer.passes(sent, view.ledger):
-            return Repaired(sent), [*self._head_losses]
-        ledger = view.ledger if self._own_list else None
-        return self._repairer.repair(sent, ledger=ledger), [*self._head_losses, *losses]
+            return sent, {}, (), self._head_losses
+        done = self._repairer.repair(sent, ledger=view.ledger if self._own_list else None)
+        return done.messages, done.params, done.repairs, [*self._head_losses, *losses]
 
     def _shown(self, view: View) -> tuple[Sequence[Item], list[Loss]]:
         """As Anthropic's API takes the view, not yet repaired; and what was left out."""
@@ -206,9 +208,10 @@ class RequestWriter:
 
     def note_answer(self, machine: Machine) -> None:
         """If the newest message answers the newest request, its thinking is bound to that request."""
+        if self._form:  # no other form's thinking is bound
+            return
         messages, sent = machine.view.messages, machine.view.sent
-        # No other form's thinking is bound.
-        if self._form or sent >= len(messages):
+        if sent >= len(messages):
             return
         for at in range(sent, len(messages)):  # mostly the first of them decides
             if messages[at].get("role") != "assistant":

@@ -49,7 +49,8 @@ class WrittenForm:
         self._provider, self._system = provider, system
         self._model = model
         self._shared = getattr(import_module(provider.check), "shared", _unknown)
-        self._shared_plain = getattr(provider.plain_form, "shared", _nothing)
+        self._form = provider.plain_form
+        self._shared_plain = getattr(self._form, "shared", _nothing)
         self._writer = Continued(provider, model, {})
         self._tools: Sequence[Any] = ()
         self._ledger: Any = None
@@ -106,7 +107,9 @@ class WrittenForm:
         at = self._end
         part = spare.get(id(messages[at]))
         if part is None or not _stands(part, messages, at):
-            part = self._new(messages[at : _until(messages, at, spare)])
+            part = self._new(
+                messages[at:] if not spare else messages[at : _until(messages, at, spare)]
+            )
         if part is None or None in part.keys or not self._keys.isdisjoint(part.keys):
             return False
         if len(self.items) > self._count:
@@ -116,7 +119,7 @@ class WrittenForm:
         return True
 
     def _new(self, messages: Sequence[Item]) -> _Part | None:
-        form, provider = self._provider.plain_form, self._provider
+        form, provider = self._form, self._provider
         # Without definitions Converse needs stand-ins, which the longer way makes.
         quickly = form is not None and (self._tools or len(provider.tools_at) == 1)
         calls = rounds(messages, provider) if quickly else None
@@ -209,10 +212,9 @@ def _stands(part: _Part, messages: Sequence[Item], at: int) -> bool:
 
 def _until(messages: Sequence[Item], at: int, spare: Mapping[int, _Part]) -> int:
     """Where the next part that may fit again begins; the end, if none does."""
-    later = range(at + 1, len(messages)) if spare else ()
     places = (
         item
-        for item in later
+        for item in range(at + 1, len(messages))
         if (part := spare.get(id(messages[item]))) and _stands(part, messages, item)
     )
     return next(places, len(messages))

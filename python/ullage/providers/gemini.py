@@ -566,7 +566,8 @@ def _call_in(part: dict[str, Any], position: int, at: int) -> Block | None:
     call = part["functionCall"]
     if type(call) is not dict or not call.keys() <= _CALL or type(call.get("args")) is not dict:
         return None
-    name, own = call.get("name"), dict[str, Any]()
+    name = call.get("name")
+    own: dict[str, Any] = {}
     if type(name) is not str or not name:
         return None
     if len(part) > 1:

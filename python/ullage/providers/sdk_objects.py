@@ -242,7 +242,7 @@ def _usage(body: Item) -> dict[str, int]:
     if type(usage) is not dict and not isinstance(usage, Mapping):
         return {}
     prompt = answer = 0
-    cached = dict[str, int]()
+    cached: dict[str, int] = {}
     for name, count in usage.items():
         if type(count) is int:
             if name in _CACHED:
@@ -251,7 +251,7 @@ def _usage(body: Item) -> dict[str, int]:
                 prompt += count
             elif count > 0 and name in _ANSWERS:
                 answer += count
-        elif name in _DETAILS and isinstance(count, Mapping):
+        elif name in _DETAILS and (type(count) is dict or isinstance(count, Mapping)):
             for part in count:
                 if part in _CACHED and type(count[part]) is int:
                     cached[_CACHED[part]] = max(0, count[part])

@@ -128,8 +128,16 @@ impl<V: Value> Plain<V> {
     }
 
     fn result(&mut self, item: V, fields: &BlockFields<V>, own: &str) -> bool {
-        let name = fields.get(block::TOOL_USE_ID);
-        let Some(name) = name.filter(|name| is_string(*name)) else {
+        // Anthropic's API takes no other; other forms write ids in their own way.
+        let is_named = if own.is_empty() {
+            is_call_id
+        } else {
+            is_string
+        };
+        let Some(name) = fields
+            .get(block::TOOL_USE_ID)
+            .filter(|name| is_named(*name))
+        else {
             return false;
         };
         let content = fields.get(block::CONTENT);
