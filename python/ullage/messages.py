@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import is_
 from typing import Any, Final, Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 from ullage.exceptions import InvalidMessage
@@ -228,7 +229,7 @@ def is_summary(item: object) -> bool:
 
 def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
     """Whether both hold the same objects in the same order: what no repair or change has touched."""
-    return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
+    return len(new) == len(old) and all(map(is_, new, old))
 
 
 def now_in_ms() -> int:

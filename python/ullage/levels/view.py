@@ -739,8 +739,8 @@ class View:
 
     def freed_since(self, anchor: core.Anchor) -> int:
         """Estimated tokens that left since the figure that `anchor` gave just now, from what it covers."""
-        covered = self.ledger.tokens(0, anchor.covers)
-        return int(self.bases[self.sources[anchor.last]] - covered)
+        covered: int = self.ledger.tokens(0, anchor.covers)
+        return self.bases[self.sources[anchor.last]] - covered
 
     def tokens(self, overhead: int = 0) -> int:
         """Tokens of the next request.

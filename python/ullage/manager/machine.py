@@ -660,7 +660,7 @@ class Machine:
 
     def observe(self, response: Any, *, at_ms: int | None = None) -> Item:
         """Append the model's response and let the levels see it; returns its newest message. Raises as `take`."""
-        before = int(self.view.ledger.tokens())
+        before = self.view.ledger.tokens()
         body, items, about = read_response(response, self.provider)
         if not items:
             raise no_answer(body)
@@ -693,7 +693,7 @@ class Machine:
         if self._set_aside(usage, prompt + answer) or not prompt:
             return
         view, last = self.view, self.figure
-        after = int(view.ledger.tokens())
+        after = view.ledger.tokens()
         self.figure = Figure(prompt + answer, after, len(view.messages), view.rewrites)
         if last is None or last.rewrites != view.rewrites:
             self.correction = self.correction.rewritten(view.rewrites)

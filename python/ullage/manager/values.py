@@ -231,9 +231,8 @@ def reported(usage: Any) -> tuple[int, int]:
     if type(usage) is not dict and not isinstance(usage, Mapping):  # dicts are recognised at once
         return 0, 0
     prompt = answer = 0
-    for name in _FIGURES & usage.keys():
-        value = usage[name]
-        if type(value) is int and value > 0:
+    for name, value in usage.items():
+        if type(value) is int and value > 0 and name in _FIGURES:
             if name in _ANSWER:
                 answer += value
             else:

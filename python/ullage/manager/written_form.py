@@ -291,23 +291,19 @@ def _answered(content: Any, calls: list[str], spoken: str, joined: bool) -> int 
         return 0 if says_only and content.strip() else None
     if type(content) is not list or not content:
         return None
-    names: list[Any] = []
+    count = 0
     for block in content:
         if type(block) is not dict:
             return None
-        if block.get("type") == "tool_result":
-            names.append(block.get("tool_use_id"))
-            if len(names) > len(calls) or calls[len(names) - 1] != names[-1]:
-                return None
-        elif names and not joined:
-            return None
-        else:
+        if block.get("type") != "tool_result":
             break
-    others = content[len(names) :]
-    if not others:
-        return len(names)
-    fine = all(map(_is_shown, others)) and (says_only or names)
-    return len(names) if fine and len(names) == len(calls) else None
+        if count == len(calls) or block.get("tool_use_id") != calls[count]:
+            return None
+        count += 1
+    else:
+        return count
+    shown = says_only or (joined and count)
+    return count if shown and count == len(calls) and all(map(_is_shown, content[count:])) else None
 
 
 def _is_shown(block: Any) -> bool:

@@ -757,9 +757,7 @@ def is_json(value: Any) -> bool:
     if kind is not dict and kind is not list:
         return False
     for item in value.values() if kind is dict else value:
-        kind = type(item)
-        empty = (kind is list or kind is dict) and not item
-        if kind not in ATOMS and not empty and not is_json(item):
+        if type(item) not in ATOMS and not is_json(item):
             return False
     return True
 

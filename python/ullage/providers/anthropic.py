@@ -104,7 +104,7 @@ class AnthropicWriter:
         """
         start = 0
         if ledger is self._ledger:
-            start = int(min(ledger.changed_since(self._version), len(self._items)))
+            start = min(ledger.changed_since(self._version), len(self._items))
         self._ledger, self._version = ledger, ledger.version
         new, old = messages[start:], self._items[start:]
         # Most of what follows a change is the same messages again.

@@ -140,16 +140,9 @@ def without_null_fields(message: Any, *, of_blocks: bool = False) -> Any:
     `of_blocks`: the same object too where only keys of the message itself are null.
     """
     content = message.get("content")
-    blocks = content
-    for at, block in enumerate(content if isinstance(content, list) else ()):
-        if type(block) is dict and None not in block.values():
-            continue
-        bare = without_nulls(block)
-        if bare is not block:
-            blocks = [*content] if blocks is content else blocks
-            blocks[at] = bare
-    if blocks is not content:
-        return {**without_nulls(message), "content": blocks}
+    blocks = [*map(without_nulls, content)] if isinstance(content, list) else []
+    if blocks and not same_items(blocks, content):
+        return without_nulls({**message, "content": blocks})
     return message if of_blocks else without_nulls(message)
 
 
