@@ -183,3 +183,11 @@ def test_what_is_known_of_a_plain_message() -> None:
     twice = {"role": "user", "content": [results[0], results[0]]}
     assert ledger.append_plain(twice, {"a": None}, set()) is None
     assert len(ledger) == 2
+
+
+def test_a_result_of_an_odd_id_is_plain_in_forms_that_have_such_ids() -> None:
+    result = {"type": "tool_result", "tool_use_id": "Read:3", "content": "no"}
+    ledger, message = core.Ledger(), {"role": "user", "content": [result]}
+    assert ledger.append_plain(message, {"Read:3": None}, set()) is None
+    plain = ledger.append_plain(message, {"Read:3": None}, set(), "openai_chat")
+    assert plain == (False, ["Read:3"], 2, 2)
