@@ -273,7 +273,8 @@ class CallIds:
 
     def _of_result(self, came: str, names_here: list[str]) -> str:
         """The first open call of the newest answer that came with this id, else the newest one of them."""
-        for name in self._open:
+        # Without calls that were renamed it can only be its own.
+        for name in self._open if self.came_as else self._open.keys() & {came}:
             if self.came_as.get(name, name) == came and name not in names_here:
                 return name
         newest = self._newest.get(came, came)

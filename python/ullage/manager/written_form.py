@@ -107,9 +107,7 @@ class WrittenForm:
         at = self._end
         part = spare.get(id(messages[at]))
         if part is None or not _stands(part, messages, at):
-            part = self._new(
-                messages[at:] if not spare else messages[at : _until(messages, at, spare)]
-            )
+            part = self._new(messages[at : _until(messages, at, spare) if spare else None])
         if part is None or None in part.keys or not self._keys.isdisjoint(part.keys):
             return False
         if len(self.items) > self._count:
