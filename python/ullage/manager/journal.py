@@ -628,8 +628,8 @@ class Journal:
             if not count == len(machine.history) == self.messages or not self._holds(machine):
                 return False
             number = machine.requests
-            made = {"at": count, "number": number, "tokens": tokens, "now_ms": now_ms}
-            self._put(self._rested | made)
+            fields = {"at": count, "number": number, "tokens": tokens, "now_ms": now_ms}
+            self._put(self._rested | fields)
             self.since.rests.append((count, number, tokens, now_ms))
         return True
 
