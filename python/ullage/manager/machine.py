@@ -648,7 +648,7 @@ class Machine:
         place = len(history)
         if not view.take(message, place, at_ms, plain):
             return False
-        answer, names = plain[:2]
+        answer, names, _, _ = plain
         history.append(message)
         call_ids.heard(message["role"])
         if answer:
