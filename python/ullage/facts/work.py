@@ -200,6 +200,10 @@ def _call_note(work: Task | WorkItem) -> str:
     return f"call {work.call} failed: `{error}`" if error else f"call {work.call} succeeded"
 
 
+FINISHED = "- Finished: "
+"""Begins the line that has only the titles of finished tasks, where there is no room for a row of each."""
+
+
 def read_tasks(section: str, index: int) -> list[Task]:
     """The tasks that section 7 of a summary (at an index) lists, with their state."""
     tasks: list[Task] = []
@@ -209,6 +213,10 @@ def read_tasks(section: str, index: int) -> list[Task]:
         tasks.append(
             Task(number, row["text"], row["status"], index, board=board, call=by, error=error)
         )
+    for line in section.split("\n"):
+        titles = line.removeprefix(FINISHED).split("; ") if line.startswith(FINISHED) else ()
+        for title in titles:
+            tasks.append(Task(str(len(tasks) + 1), title, "completed", index))
     return tasks
 
 

@@ -1082,7 +1082,9 @@ def _essential(
 ) -> dict[int, int]:
     """Tokens of what comes next after the user's words, by section."""
     costs = {
-        n: lines.essential_cost([*old.get(n, ()), *new.get(n, ())])
+        n: lines.essential_cost(
+            [*old.get(n, ()), *(lines.finished_in_line(new[n], _ALL) if n == 7 else new[n])]
+        )
         for n in ESSENTIAL_SHARES
         if n in new
     }
@@ -1249,6 +1251,8 @@ def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit]
     if number == 3:
         return files_section(facts, new, old, room)
     carried = ""
+    if number == 7 and _cost(new) + _cost(old) > room:
+        new = lines.finished_in_line(new, room - _NOTE_TOKENS)
     if old:
         label = EARLIER.get(number, "") if room >= LEAST_LABELLED_TOKENS else ""
         left = room - cost(label)

@@ -32,7 +32,7 @@ from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
 from ullage.facts.sections import quoted
 from ullage.facts.tallies import command_parts, folder_of, only_looks, same_folder
 from ullage.facts.words import unfenced
-from ullage.facts.work import task_row, work_row
+from ullage.facts.work import FINISHED, read_tasks, task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
 from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
 
@@ -972,6 +972,26 @@ def pending(facts: Facts) -> list[Unit]:
     if facts.plan:
         units.append(Unit(f"- Approved plan:\n{quoted(shorten(facts.plan, 500))}", 50))
     return units
+
+
+def finished_in_line(units: Sequence[Unit], tokens: int) -> list[Unit]:
+    """Section 7 with one line of titles of finished tasks instead of a row of each, the newest where not all fit: what is done is asked for as often as what is open."""
+    rows = [unit for unit in units if unit.rank >= 0 and read_tasks(unit.text, 0)]
+    if not rows:
+        return list(units)
+    others = [unit for unit in units if unit not in rows]
+    left = tokens - essential_cost(others) - cost(FINISHED)
+    titles: list[str] = []
+    for task in reversed(read_tasks("\n".join(row.text for row in rows), 0)):
+        title = one_line(task.subject.replace(";", ","), TITLE_CHARS)
+        left -= cost(f"; {title}")
+        if left < 0 or len(titles) == CLOSED:
+            break
+        titles.insert(0, title)
+    return [*others, Unit(FINISHED + "; ".join(titles), -1)] if titles else list(units)
+
+
+TITLE_CHARS = 70
 
 
 def _in_progress(facts: Facts) -> str:
