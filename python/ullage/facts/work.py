@@ -30,6 +30,14 @@ _WITHDRAWN = pattern(
 )
 _BREAK = pattern(r"(?<=[.!?。！？])\s|\n")
 MOST_OPEN = 200
+
+
+def reports_done(text: str) -> bool:
+    """Whether the first sentence of a text says that something is done."""
+    first = _BREAK.split(text.strip(), 1)[0]
+    return _DONE.search(first) is not None and not _NOT_DONE.search(first)
+
+
 MOST_CLOSED = 200
 
 

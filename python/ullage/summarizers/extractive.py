@@ -26,7 +26,7 @@ from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
 from ullage.facts.sections import HEADINGS, fenced_lines, quoted, read_numbered_messages
 from ullage.facts.words import Kind, ends_of
-from ullage.facts.work import read_tasks, read_work
+from ullage.facts.work import read_tasks, read_work, reports_done
 from ullage.summarizers import lines, users_words
 from ullage.summarizers.budgeted_text import (
     Unit,
@@ -264,8 +264,10 @@ def current_work(facts: Facts) -> list[Unit]:
         rank = 1 + age + STEPS * (looks and age > 1) - STEPS // 2 * runs
         if not looks and not work_seen:
             rank, work_seen = NEWEST_RANK, True
-        short = f"- {lines.call_line(step.line, SHORT_LINE)}{_ended_as(step)}"
-        unit = Unit(f"- {lines.call_line(step.line, LINE)}{shown}", rank, short=short)
+        purpose = lines.for_purpose(step.purpose)
+        short = f"- {lines.call_line(step.line, SHORT_LINE)}{purpose}{_ended_as(step)}"
+        head = lines.call_line(step.line, lines.SHORT_CALL if purpose else LINE)
+        unit = Unit(f"- {head}{purpose}{shown}", rank, short=short)
         dated.append((step.index, 1, unit))
     last = lines.newest_words(facts) if lines.ends_with_words(facts) else ()
     for age, remark in enumerate(reversed(lines.since_request(facts)[-lines.NEWEST_SAID :])):
@@ -1138,7 +1140,7 @@ def _allotted(
     free = max(room - words - max(rooms.get(1, 0), least.get(1, 0)), 0)
     unused = min(room * WORDS_PERCENT // 100 - words, room * MOST_ESSENTIAL_PERCENT // 100, free)
     aside = allot(essential, ESSENTIAL_SHARES, max(free * ESSENTIAL_PERCENT // 100, unused))
-    least = {**least, **aside}
+    least = {n: max(least.get(n, 0), aside.get(n, 0)) for n in {**least, **aside}}
     short = {n: tokens for n, tokens in least.items() if rooms.get(n, 0) < tokens}
     if not short:
         return rooms
@@ -1236,15 +1238,50 @@ ACCOUNT_TOKENS = 1_000  # of the room of the course of the work, for the newest 
 
 
 def _newest_first(units: Sequence[Unit], room: int) -> list[Unit]:
-    """The newest remarks come before what is chosen by what it says: an account without gaps of what was done last, and why."""
-    first: dict[int, int] = {}
+    """Before what is chosen by what it says come how each turn ended, and the newest remarks: an account without gaps of what was done last, and why."""
+    first: dict[int, Unit] = {}
+    left = of_outcomes = room * OUTCOMES_PERCENT // 100
+    for at in sorted(_outcomes(units), reverse=True):
+        unit = units[at]
+        price = cost(unit.lead) + cost(unit.text)
+        if price > left:
+            unit = unit._replace(text=one_line(unit.text, OUTCOME_CHARS))
+            price = cost(unit.lead) + cost(unit.text)
+            if price > left:
+                break
+        left -= price
+        first[at] = unit
+    room -= of_outcomes - left
     for at in range(len(units) - 1, -1, -1):
         if lines.is_remark(units[at]):
             room -= cost(units[at].text)
             if room < 0:
                 break
-            first[at] = len(first) - lines.ESSENTIAL // 2
-    return [unit._replace(rank=first.get(at, unit.rank)) for at, unit in enumerate(units)]
+            first[at] = units[at]
+    ranks = {at: place - lines.ESSENTIAL // 2 for place, at in enumerate(first)}
+    return [
+        first[at]._replace(rank=ranks[at]) if at in first else unit for at, unit in enumerate(units)
+    ]
+
+
+def _outcomes(units: Sequence[Unit]) -> list[int]:
+    """The place of one piece of each turn's last words: the first if it reports something as done, else what says most."""
+    best: dict[int, int] = {}
+    for at, unit in enumerate(units):
+        if not unit.lead or lines.is_remark(unit) or unit.lead == lines.DID:
+            continue
+        if unit.place == 0 and reports_done(unit.text):
+            best[unit.of] = at
+        elif unit.of not in best or (
+            unit.rank < units[best[unit.of]].rank
+            and not (units[best[unit.of]].place == 0 and reports_done(units[best[unit.of]].text))
+        ):
+            best[unit.of] = at
+    return list(best.values())
+
+
+# Of the room for the newest of the account, for how turns ended; and of one of them, where it does not fit whole.
+OUTCOMES_PERCENT, OUTCOME_CHARS = 50, 200
 
 
 def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:

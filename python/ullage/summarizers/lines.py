@@ -619,7 +619,7 @@ def _telling(remark: Statement) -> str:
 def _ranked(
     facts: Facts, newest: Sequence[Statement], earlier: Sequence[str], *, in_turns: bool
 ) -> CourseUnits:
-    end = max(facts.messages, 1)
+    end, asked = max(facts.messages, 1), _asked(facts)
     words = PairWorth(end)
     parts: list[tuple[Statement, str]] = []
     rows: list[tuple[int, FileUse, str]] = []
@@ -637,8 +637,15 @@ def _ranked(
         for line in _written_lines(file):
             rows.append((number, file, line))
             weighed.append((line, _written_weight(file, line), _word_pairs(line)))
+    did: dict[tuple[int, str], int] = {}
     for step in facts.steps:
         words.add(step.line, step.index, CALLED)
+        if step.purpose:
+            words.add(step.purpose, step.index, REMARKED)
+            if step.index <= facts.requested_at:
+                did[bisect_left(asked, (step.index, 0)), step.purpose] = step.index
+    for (_, purpose), _ in did.items():
+        weighed.append((purpose, DID_WEIGHT, _word_pairs(purpose)))
     for text in earlier:
         words.add(text, end * EARLIER_PERCENT // 100, CLOSED_WITH)
         weighed.append((text, CLOSING_WEIGHT, _word_pairs(text)))
@@ -649,7 +656,7 @@ def _ranked(
         *(statement.text for statement in newest),
     )
     ranks = (2 + place for place in told_first(weighed, words, elsewhere))
-    course, asked = [], _asked(facts)
+    course = []
     pieces: Counter[int] = Counter()
     for remark, part in parts:
         of = _text_of(remark, asked) if in_turns else remark.index + 1
@@ -660,7 +667,18 @@ def _ranked(
     for number, file, line in rows:
         lead = f"- Of what was written to `{short_path(file.path)}`:"
         written.append(Unit(line, next(ranks), lead, number, fenced=True))
+    places: Counter[int] = Counter()
+    for (turn, purpose), index in did.items():
+        course.append(
+            (index, Unit(f"{purpose}.", next(ranks), DID, -turn - DID_TEXTS, place=places[turn]))
+        )
+        places[turn] += 1
     return CourseUnits(course, written, [Unit(text, next(ranks)) for text in earlier])
+
+
+DID = "- Did:"
+DID_WEIGHT = 1.0
+DID_TEXTS = 1 << 20
 
 
 def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
@@ -673,7 +691,7 @@ def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
 
 def is_remark(unit: Unit) -> bool:
     """Whether it is a piece of what was said along with calls, not of a report."""
-    return bool(unit.lead) and unit.of <= 0
+    return unit.lead == REMARK and unit.of <= 0
 
 
 def _text_of(remark: Statement, asked: Sequence[tuple[int, int]]) -> int:
@@ -916,10 +934,19 @@ def _commands(facts: Facts) -> list[Dated]:
     for at in newest.values():
         command, age = facts.commands[at], len(facts.commands) - at
         if command.index <= facts.requested_at:
-            text = f"- Ran {inline(command.text, LINE)}{command_end(command)}"
+            chars = LINE if not command.purpose else SHORT_CALL
+            text = f"- Ran {inline(command.text, chars)}{for_purpose(command.purpose)}{command_end(command)}"
             only_looked = only_looks(command.text)
             dated.append((command.index, Unit(text, RAN + age + RAN * only_looked)))
     return dated
+
+
+SHORT_CALL = 100  # characters of a command that says what it is for
+
+
+def for_purpose(purpose: str) -> str:
+    """What a command is for, after its text."""
+    return f" ({purpose})" if purpose else ""
 
 
 _FAILED_LINE = pattern(
