@@ -502,7 +502,7 @@ def repository(facts: Facts) -> str:
         if not (branch or changed) or not any(_GIT.search(command.text) for command in runs):
             return ""
         place = f"on {branch}; " if branch else ""
-        return f"Repository: {place}no commit seen; {f'changed: {more}{names}' if changed else 'no file changed'}{stopped}"
+        return f"Repository: {place}no commit seen; {f'changed and not committed: {more}{names}' if changed else 'no file changed'}{stopped}"
     # The command that committed may push too; its result, by which a commit is known, comes after it.
     call = max((run.index for run in facts.commands if run.index < after), default=after)
     later = [run for run in runs if run.index > call]
@@ -515,7 +515,7 @@ def repository(facts: Facts) -> str:
     head = f"Repository: newest commit {newest.digest} on {newest.branch}, {'pushed' if pushed else 'no push seen since'}"
     moved = f"; since then {inline(resets[-1], 60)}" if resets else ""
     moved += f"; since then on {branch}" if since > call and branch != newest.branch else ""
-    return f"{head}{moved}; {f'changed since: {more}{names}' if changed else 'no file changed since'}{stopped}"
+    return f"{head}{moved}; {f'changed since and not committed: {more}{names}' if changed else 'no file changed since'}{stopped}"
 
 
 def _steps_of(runs: Sequence[Command]) -> list[str]:
@@ -593,7 +593,10 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
         if not step.ok:
             return f"{ended}: {inline(step.result, 200)}"
         code = written.get((step.index, step.line.partition(" ")[2]), "") if long else ""
-        return f"{ended}, inserted: {inline(code, 160)}" if code else ended
+        # What the lines do says more than what is remarked on them.
+        rows = [row for row in code.split("\n") if not lines.COMMENT.match(row.strip())]
+        code = "\n".join(rows).strip() or code
+        return f"{ended}, inserted: {inline(code, INSERTED_CHARS)}" if code else ended
     if step.ok and step.action is Action.AGENT:
         return ended  # section 5 has its answer
     if step.ok and step.action is Action.READ:
@@ -607,6 +610,7 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
     return f"{ended}{f': {inline(shown, chars)}' if shown else ''}"
 
 
+INSERTED_CHARS = 160
 # Characters of what an object says in words: comments of a review, an error of a server.
 OBJECT_SHOWN = 600
 # A line that begins with a place which is not in a test.
@@ -758,7 +762,12 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     }
 
 
-_FROM_FACTS = ("- Waiting for the user's answer", "- Plan mode is on", lines.IN_PROGRESS)
+_FROM_FACTS = (
+    "- Waiting for the user's answer",
+    "- Plan mode is on",
+    lines.IN_PROGRESS,
+    lines.NOT_BEGUN,
+)
 
 
 def _pieces(section: str) -> Iterator[str]:
@@ -991,7 +1000,8 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         newer = [
             unit
             for unit in new.get(5, [])
-            if not lines.is_remark(unit) or not any(unit.text in row for row in remarks)
+            if not lines.is_remark(unit)
+            or not any(lines.without_edits(unit.text) in row for row in remarks)
         ]
         course, wrote = _course(newer, new.get(WRITTEN, []), old.get(5, []), left)
         body[5] = joined((course, seen))
@@ -1268,7 +1278,7 @@ def _outcomes(units: Sequence[Unit]) -> list[int]:
     """The place of one piece of each turn's last words: the first if it reports something as done, else what says most."""
     best: dict[int, int] = {}
     for at, unit in enumerate(units):
-        if not unit.lead or lines.is_remark(unit) or unit.lead == lines.DID:
+        if not unit.lead or lines.is_remark(unit):
             continue
         if unit.place == 0 and reports_done(unit.text):
             best[unit.of] = at
@@ -1281,15 +1291,13 @@ def _outcomes(units: Sequence[Unit]) -> list[int]:
 
 
 # Of the room for the newest of the account, for how turns ended; and of one of them, where it does not fit whole.
-OUTCOMES_PERCENT, OUTCOME_CHARS = 50, 200
+OUTCOMES_PERCENT, OUTCOME_CHARS = 40, 200
 
 
 def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:
     if number == 3:
         return files_section(facts, new, old, room)
     carried = ""
-    if number == 7 and _cost(new) + _cost(old) > room:
-        new = lines.finished_in_line(new, room - _NOTE_TOKENS)
     if old:
         label = EARLIER.get(number, "") if room >= LEAST_LABELLED_TOKENS else ""
         left = room - cost(label)
@@ -1297,7 +1305,10 @@ def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit]
         for_old = min(max(left * CARRIED_PERCENT // 100, left - _cost(new), first), left)
         if earlier := fill(old, for_old, _OLDER_POINTS):
             carried = joined((label, earlier))
-    return joined((carried, fill(new, room - _spent(carried), _LEFT_OUT.get(number))))
+    left = room - _spent(carried)
+    if number == 7 and _cost(new) > left:
+        new = lines.finished_in_line(new, left - _NOTE_TOKENS)
+    return joined((carried, fill(new, left, _LEFT_OUT.get(number))))
 
 
 _OF_EARLIER = "(From the previous summary"

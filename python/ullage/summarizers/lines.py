@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
-from itertools import chain, filterfalse, pairwise
+from itertools import chain, filterfalse, pairwise, zip_longest
 from math import log1p
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
@@ -619,7 +619,7 @@ def _telling(remark: Statement) -> str:
 def _ranked(
     facts: Facts, newest: Sequence[Statement], earlier: Sequence[str], *, in_turns: bool
 ) -> CourseUnits:
-    end, asked = max(facts.messages, 1), _asked(facts)
+    end = max(facts.messages, 1)
     words = PairWorth(end)
     parts: list[tuple[Statement, str]] = []
     rows: list[tuple[int, FileUse, str]] = []
@@ -637,15 +637,8 @@ def _ranked(
         for line in _written_lines(file):
             rows.append((number, file, line))
             weighed.append((line, _written_weight(file, line), _word_pairs(line)))
-    did: dict[tuple[int, str], int] = {}
     for step in facts.steps:
         words.add(step.line, step.index, CALLED)
-        if step.purpose:
-            words.add(step.purpose, step.index, REMARKED)
-            if step.index <= facts.requested_at:
-                did[bisect_left(asked, (step.index, 0)), step.purpose] = step.index
-    for (_, purpose), _ in did.items():
-        weighed.append((purpose, DID_WEIGHT, _word_pairs(purpose)))
     for text in earlier:
         words.add(text, end * EARLIER_PERCENT // 100, CLOSED_WITH)
         weighed.append((text, CLOSING_WEIGHT, _word_pairs(text)))
@@ -656,29 +649,44 @@ def _ranked(
         *(statement.text for statement in newest),
     )
     ranks = (2 + place for place in told_first(weighed, words, elsewhere))
-    course = []
+    course, asked = [], _asked(facts)
     pieces: Counter[int] = Counter()
-    for remark, part in parts:
+    edited = _edited_after(facts) if in_turns else {}
+    for (remark, part), (later, _) in zip_longest(parts, parts[1:], fillvalue=(None, "")):
         of = _text_of(remark, asked) if in_turns else remark.index + 1
-        unit = Unit(part, next(ranks), _lead(remark, asked), of, place=pieces[of])
+        # What it announces was done: the last piece of a remark says where.
+        end_of = "" if later is remark or remark.closing else edited.get(remark.index, "")
+        unit = Unit(part + end_of, next(ranks), _lead(remark, asked), of, place=pieces[of])
         course.append((remark.index, unit))
         pieces[of] += 1
     written = []
     for number, file, line in rows:
         lead = f"- Of what was written to `{short_path(file.path)}`:"
         written.append(Unit(line, next(ranks), lead, number, fenced=True))
-    places: Counter[int] = Counter()
-    for (turn, purpose), index in did.items():
-        course.append(
-            (index, Unit(f"{purpose}.", next(ranks), DID, -turn - DID_TEXTS, place=places[turn]))
-        )
-        places[turn] += 1
     return CourseUnits(course, written, [Unit(text, next(ranks)) for text in earlier])
 
 
-DID = "- Did:"
-DID_WEIGHT = 1.0
-DID_TEXTS = 1 << 20
+def _edited_after(facts: Facts) -> dict[int, str]:
+    """By the index of a remark, the files that were changed before the next one."""
+    said_at = [statement.index for statement in facts.statements]
+    files = defaultdict[int, dict[str, None]](dict)
+    for step in facts.steps:
+        at = bisect_right(said_at, step.index) - 1
+        if step.ok and step.action in CHANGES and at >= 0:
+            path = step.line.partition(" ")[2]
+            files[said_at[at]][path.rpartition("/")[2]] = None
+    return {
+        at: f" [edited {', '.join([*names][:EDITED])}{', …' * (len(names) > EDITED)}]"
+        for at, names in files.items()
+    }
+
+
+EDITED = 3  # files that are named after a remark
+
+
+def without_edits(text: str) -> str:
+    """A piece of a remark without the files that were edited after it."""
+    return text.rpartition(" [edited ")[0] or text if text.endswith("]") else text
 
 
 def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
@@ -780,7 +788,7 @@ def _written_weight(file: FileUse, line: str) -> float:
         return HEADING_WEIGHT if row.startswith("#") else 1.0
     if _DECLARES.match(row):
         return DECLARED_WEIGHT
-    return TEST_BODY_WEIGHT if _TESTS.search(file.path) and not _REMARK.match(row) else 1.0
+    return TEST_BODY_WEIGHT if _TESTS.search(file.path) and not COMMENT.match(row) else 1.0
 
 
 _DOCUMENTS = (".md", ".rst", ".txt")
@@ -789,7 +797,7 @@ _DECLARES = pattern(
     r"(?:func|def|class|type|struct|interface|enum|record|fn|fun|function|impl|trait|module|const|var|create (?:table|view|function))\b",
     re.I,
 )
-_REMARK = pattern(r"//|/?\*|#|--|\"\"\"")
+COMMENT = pattern(r"//|/?\*|#|--|\"\"\"")
 _TESTS = pattern(r"test|spec", re.I)
 # A word; in scripts that put no blanks between words, a sign.
 _TOLD_WORD = pattern(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,}")  # fmt: skip
@@ -972,7 +980,7 @@ def command_end(command: Command) -> str:
 STILL_OPEN = 40
 # How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be.
 CLOSED = 12
-IN_PROGRESS = "- In progress:"
+IN_PROGRESS, NOT_BEGUN = "- In progress:", "- Not answered yet:"
 # Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off.
 STALE_CHANGES = 3
 
@@ -1022,14 +1030,17 @@ TITLE_CHARS = 70
 
 
 def _in_progress(facts: Facts) -> str:
-    """The newest request, where the assistant was at work on it; empty: it had said its last word, or not begun."""
-    if not facts.inputs or not facts.steps or facts.open_question:
+    """The newest request, where the assistant was at work on it or had not begun; empty: it had said its last word."""
+    if not facts.inputs or facts.open_question:
         return ""
-    request, last = facts.inputs[-1], facts.steps[-1].index
+    request = facts.inputs[-1]
+    worked = facts.steps[-1].index if facts.steps else -1
     last_words = facts.statements[-1].index if facts.statements else -1
-    if last <= request.index or last_words > last:
-        return ""
-    return f"{IN_PROGRESS} message {request.number}, no report that it is done"
+    if worked > max(request.index, last_words - 1):
+        return f"{IN_PROGRESS} message {request.number}, no report that it is done"
+    if max(worked, last_words) < request.index and request.number and not facts.later_inputs:
+        return f"{NOT_BEGUN} message {request.number}"
+    return ""
 
 
 def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
