@@ -707,8 +707,8 @@ class CallLog:
             self._went_on()
         for call in commands:
             ending = (outcome.ok, outcome.exit_code, line)
-            about = {"folder": place_of(call), "purpose": call.purpose}
-            self.commands.append(Command(at, call.target, *ending, **about))
+            run = Command(at, call.target, *ending, folder=place_of(call), purpose=call.purpose)
+            self.commands.append(run)
         if action is Action.COMMAND:
             if goes_on:
                 self._running[goes_on] = len(self.commands) - 1, len(self.steps) - 1

@@ -30,15 +30,13 @@ _WITHDRAWN = pattern(
 )
 _BREAK = pattern(r"(?<=[.!?。！？])\s|\n")
 MOST_OPEN = 200
+MOST_CLOSED = 200
 
 
 def reports_done(text: str) -> bool:
     """Whether the first sentence of a text says that something is done."""
     first = _BREAK.split(text.strip(), 1)[0]
     return _DONE.search(first) is not None and not _NOT_DONE.search(first)
-
-
-MOST_CLOSED = 200
 
 
 # Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
@@ -210,6 +208,7 @@ def _call_note(work: Task | WorkItem) -> str:
 
 FINISHED = "- Finished: "
 """Begins the line that has only the titles of finished tasks, where there is no room for a row of each."""
+_FINISHED = pattern(rf"^{FINISHED}(.+)$", re.M)
 
 
 def read_tasks(section: str, index: int) -> list[Task]:
@@ -221,9 +220,8 @@ def read_tasks(section: str, index: int) -> list[Task]:
         tasks.append(
             Task(number, row["text"], row["status"], index, board=board, call=by, error=error)
         )
-    for line in section.split("\n"):
-        titles = line.removeprefix(FINISHED).split("; ") if line.startswith(FINISHED) else ()
-        for title in titles:
+    for titles in _FINISHED.findall(section):
+        for title in titles.split("; "):
             tasks.append(Task(str(len(tasks) + 1), title, "completed", index))
     return tasks
 

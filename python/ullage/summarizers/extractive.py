@@ -594,8 +594,8 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
             return f"{ended}: {inline(step.result, 200)}"
         code = written.get((step.index, step.line.partition(" ")[2]), "") if long else ""
         # What the lines do says more than what is remarked on them.
-        rows = [row for row in code.split("\n") if not lines.COMMENT.match(row.strip())]
-        code = "\n".join(rows).strip() or code
+        plain = [row for row in code.split("\n") if not lines.COMMENT.match(row.strip())]
+        code = "\n".join(plain).strip() or code
         return f"{ended}, inserted: {inline(code, INSERTED_CHARS)}" if code else ended
     if step.ok and step.action is Action.AGENT:
         return ended  # section 5 has its answer
@@ -1276,18 +1276,13 @@ def _newest_first(units: Sequence[Unit], room: int) -> list[Unit]:
 
 def _outcomes(units: Sequence[Unit]) -> list[int]:
     """The place of one piece of each turn's last words: the first if it reports something as done, else what says most."""
-    best: dict[int, int] = {}
+    best: dict[int, tuple[int, int]] = {}
     for at, unit in enumerate(units):
-        if not unit.lead or lines.is_remark(unit):
-            continue
-        if unit.place == 0 and reports_done(unit.text):
-            best[unit.of] = at
-        elif unit.of not in best or (
-            unit.rank < units[best[unit.of]].rank
-            and not (units[best[unit.of]].place == 0 and reports_done(units[best[unit.of]].text))
-        ):
-            best[unit.of] = at
-    return list(best.values())
+        if unit.lead and not lines.is_remark(unit):
+            done = unit.place == 0 and reports_done(unit.text)
+            piece = (-1 if done else unit.rank, at)
+            best[unit.of] = min(piece, best.get(unit.of, piece))
+    return [at for _, at in best.values()]
 
 
 # Of the room for the newest of the account, for how turns ended; and of one of them, where it does not fit whole.

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
-from itertools import chain, filterfalse, pairwise, zip_longest
+from itertools import chain, filterfalse, pairwise
 from math import log1p
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
@@ -652,11 +652,12 @@ def _ranked(
     course, asked = [], _asked(facts)
     pieces: Counter[int] = Counter()
     edited = _edited_after(facts) if in_turns else {}
-    for (remark, part), (later, _) in zip_longest(parts, parts[1:], fillvalue=(None, "")):
+    ends = {id(remark): at for at, (remark, _) in enumerate(parts)}
+    for at, (remark, part) in enumerate(parts):
         of = _text_of(remark, asked) if in_turns else remark.index + 1
-        # What it announces was done: the last piece of a remark says where.
-        end_of = "" if later is remark or remark.closing else edited.get(remark.index, "")
-        unit = Unit(part + end_of, next(ranks), _lead(remark, asked), of, place=pieces[of])
+        if ends[id(remark)] == at and not remark.closing:  # what it announces was done
+            part += edited.get(remark.index, "")
+        unit = Unit(part, next(ranks), _lead(remark, asked), of, place=pieces[of])
         course.append((remark.index, unit))
         pieces[of] += 1
     written = []
@@ -1011,13 +1012,15 @@ def pending(facts: Facts) -> list[Unit]:
 
 def finished_in_line(units: Sequence[Unit], tokens: int) -> list[Unit]:
     """Section 7 with one line of titles of finished tasks instead of a row of each, the newest where not all fit: what is done is asked for as often as what is open."""
-    rows = [unit for unit in units if unit.rank >= 0 and read_tasks(unit.text, 0)]
-    if not rows:
-        return list(units)
-    others = [unit for unit in units if unit not in rows]
+    others: list[Unit] = []
+    finished: list[Task] = []
+    for unit in units:
+        tasks = read_tasks(unit.text, 0) if unit.rank >= 0 else []
+        finished += tasks
+        others += [] if tasks else [unit]
     left = tokens - essential_cost(others) - cost(FINISHED)
     titles: list[str] = []
-    for task in reversed(read_tasks("\n".join(row.text for row in rows), 0)):
+    for task in reversed(finished):
         title = one_line(task.subject.replace(";", ","), TITLE_CHARS)
         left -= cost(f"; {title}")
         if left < 0 or len(titles) == CLOSED:
