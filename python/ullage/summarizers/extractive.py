@@ -8,7 +8,7 @@ and newest first: they are what an agent needs to go on.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import islice
@@ -78,6 +78,7 @@ def _prompts(facts: Facts) -> list[UserInput]:
 _OPENS_NOTHING = pattern(r"/?[a-zA-Z]{1,16}\W{0,3}")
 RULE_CHARS = 400  # most of a rule that its line quotes
 SHORT_FAILURE = 80
+ROWS_CHARS = 300  # of the lines of a failure that nothing ended
 SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
 STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
 # Of the newest call that did something: after the states, and before all commands.
@@ -143,7 +144,7 @@ def concepts(facts: Facts) -> list[Unit]:
         units.append(Unit(f"- Skills invoked (already running): {', '.join(facts.skills)}", 0))
     return units + [
         Unit(f"- {url}", age - (lines.ESSENTIAL if age <= FIRST_URLS else 0))
-        for age, url in aged(facts.urls[-URLS:])
+        for age, url in aged([url for url in facts.urls if not lines.is_example(url)][-URLS:])
     ]
 
 
@@ -188,17 +189,31 @@ def errors(facts: Facts) -> list[Unit]:
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
     passed = [run for run in facts.state.commands if run.ok and _CHECKS.search(run.text)]
+    outputs = {(step.index, step.line): step for step in facts.steps if step.output}
     newest = {failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
+    # Of a call that failed again and again the newest says what is still wrong.
+    last = {_same_call(failure): at for at, failure in enumerate(telling)}
     units = []
     for line, at in sorted(newest.items(), key=itemgetter(1)):
         failure, age = telling[at], count - at
+        if failure.fixed_index < 0 and last[_same_call(failure)] > at:
+            continue
         # What was refused and then done after all says nothing any more, nor what the user's words tell.
         open_still = lines.is_open_failure(line) and not (
             failure.feedback and failure.fixed_index >= 0
         )
         rank = age - lines.ESSENTIAL if open_still else 2 * age
+        step = outputs.get((failure.index, failure.what))
+        if open_still and step is not None and (rows := _rows(step)):
+            whole = replace(failure, line=rows)
+            line = failure_line(whole, ROWS_CHARS, passed)
         units.append(Unit(line, rank, short=failure_line(failure, SHORT_FAILURE, passed)))
     return units
+
+
+def _same_call(failure: FailedCall) -> tuple[str, ...]:
+    tool, _, command = failure.what.partition(" ")
+    return (tool, *(tallies.command_parts(command) or [command]))
 
 
 def failure_line(
@@ -265,7 +280,15 @@ def current_work(facts: Facts) -> list[Unit]:
         if not looks and not work_seen:
             rank, work_seen = NEWEST_RANK, True
         purpose = lines.for_purpose(step.purpose)
-        short = f"- {lines.call_line(step.line, SHORT_LINE)}{purpose}{_ended_as(step)}"
+        seen = (
+            f" → {inline(_rows(step), SHORT_FAILURE)}"
+            if step.action is Action.SEARCH
+            and step.ok
+            and results[changes] <= LONG_RESULTS
+            and step.output
+            else ""
+        )
+        short = f"- {lines.call_line(step.line, SHORT_LINE)}{purpose}{_ended_as(step)}{seen}"
         head = lines.call_line(step.line, lines.SHORT_CALL if purpose else LINE)
         unit = Unit(f"- {head}{purpose}{shown}", rank, short=short)
         dated.append((step.index, 1, unit))
@@ -388,17 +411,18 @@ def checks(facts: Facts) -> str:
             }
             newest[_Check(part, folder)] = command
     changes = {file.path: file.changed_at for file in facts.files if file.changed}
-    last_change = max(changes.values(), default=-1)
     shown = [*newest.items()][-MOST_CHECKS:]
-    stale = [(check, run) for check, run in shown if run.index < last_change]
-    fresh = [(check, run) for check, run in shown if run.index >= last_change]
-    texts = [_ended(fresh)] if fresh else []
-    if stale:
-        last = stale[-1][1].index
-        edited = [path for path, at in sorted(changes.items(), key=itemgetter(1)) if at > last]
-        names = ", ".join(f"`{lines.short_path(path)}`" for path in edited[-MOST_EDITED:])
-        more = f"{len(edited)} files, last " if len(edited) > MOST_EDITED else ""
-        texts.append(f"before edits to {more}{names}: {_ended(stale)}")
+    in_order = sorted(changes, key=changes.__getitem__)
+    # Of each run its own: one from before all of the work says nothing of it.
+    since = defaultdict[tuple[str, ...], list[tuple[_Check, Command]]](list)
+    for check, run in shown:
+        since[tuple(path for path in in_order if changes[path] > run.index)].append((check, run))
+    texts = [_ended(since[()])] if () in since else []
+    for edited, runs in since.items():
+        if edited:
+            names = ", ".join(f"`{lines.short_path(path)}`" for path in edited[-MOST_EDITED:])
+            more = f"{len(edited)} files, last " if len(edited) > MOST_EDITED else ""
+            texts.append(f"before edits to {more}{names}: {_ended(runs)}")
     return f"Checks: {'; '.join(texts)}" if texts else ""
 
 
@@ -502,7 +526,7 @@ def repository(facts: Facts) -> str:
         if not (branch or changed) or not any(_GIT.search(command.text) for command in runs):
             return ""
         place = f"on {branch}; " if branch else ""
-        return f"Repository: {place}no commit seen; {f'changed and not committed: {more}{names}' if changed else 'no file changed'}{stopped}"
+        return f"Repository: {place}no commit seen; {f'changed: {more}{names}' if changed else 'no file changed'}{stopped}"
     # The command that committed may push too; its result, by which a commit is known, comes after it.
     call = max((run.index for run in facts.commands if run.index < after), default=after)
     later = [run for run in runs if run.index > call]
@@ -515,7 +539,7 @@ def repository(facts: Facts) -> str:
     head = f"Repository: newest commit {newest.digest} on {newest.branch}, {'pushed' if pushed else 'no push seen since'}"
     moved = f"; since then {inline(resets[-1], 60)}" if resets else ""
     moved += f"; since then on {branch}" if since > call and branch != newest.branch else ""
-    return f"{head}{moved}; {f'changed since and not committed: {more}{names}' if changed else 'no file changed since'}{stopped}"
+    return f"{head}{moved}; {f'changed since: {more}{names}' if changed else 'no file changed since'}{stopped}"
 
 
 def _steps_of(runs: Sequence[Command]) -> list[str]:
@@ -692,7 +716,8 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
         # What they announce was called; whoever reads it last would do it again.
         words = lines.ANNOUNCES.sub("", words).strip()
         if not words and not remarks and called:
-            return "The calls at the end of section 8 are the newest work."
+            request = f" on message {now.inputs[-1].number}" if now.inputs else ""
+            return f"The calls at the end of section 8 are the newest work{request}: go on from what they showed."
         lead = f"{lead}, which {'the last calls of section 8' if called else 'calls'} followed"
     if words or not remarks:
         remarks.append(words or last.text)

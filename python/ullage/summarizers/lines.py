@@ -54,13 +54,24 @@ _Group = tuple[str, str]
 
 def candidates(facts: Facts) -> list[Name]:
     """The names that a summary may list, in order of worth: without the rows of long listings, and without `read/write` that no call holds."""
-    listed = sorted(_without_series(facts.names[:MOST_NAMES]), key=_is_passing)
+    named = [name for name in facts.names[:MOST_NAMES] if not is_example(name.text)]
+    listed = sorted(_without_series(named), key=_is_passing)
     words = [name.text for name in listed if _TWO_WORDS.fullmatch(name.text)]
     if not words:
         return listed
     called = "\n".join([*(step.line for step in facts.steps), *(file.path for file in facts.files)])
     prose = {word for word in words if word not in called}
     return [name for name in listed if name.text not in prose]
+
+
+def is_example(name: str) -> bool:
+    """Whether a name only stands for one, in documents and in test data."""
+    return _EXAMPLE.search(name) is not None
+
+
+_EXAMPLE = pattern(
+    r"\bexample\.(?:com|org|net|invalid)\b|\bpath/to/|^(?:abc123|def456|deadbeef|123456)", re.I
+)
 
 
 def _is_passing(name: Name) -> bool:
@@ -540,6 +551,8 @@ def asides(facts: Facts, *, every: bool) -> list[Unit]:
     """For section 5: what results say in a line, in order of time, the best ranked first; not `every`: a few."""
     findings, addresses = [], 0
     for fact in facts.findings[:SEEN]:
+        if is_example(fact.line):
+            continue
         address = fact.line.startswith("http") and not fact.used
         addresses += address
         alone = not fact.used and (_ALONE.match(fact.line) or (fact.read and "=" in fact.line))
@@ -584,6 +597,8 @@ def course_units(
     stands before its calls, which say what it announces.
     """
     newest = facts.statements[-1:] if in_turns and ends_with_words(facts) else ()
+    if newest and newest[0].index < facts.state.requested_at:
+        newest = ()  # section 9 says that a newer message waits; what that answers stands here
     key = (in_turns, len(newest), *earlier)
     before, units = facts.read.get("course", (None, None))
     if before != key or not isinstance(units, CourseUnits):
