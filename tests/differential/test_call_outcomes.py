@@ -64,6 +64,33 @@ def test_only_texts_are_read(module: Any) -> None:
         module.read_result(b"ok", False)
 
 
+GO_TEST = """=== RUN   TestWarning
+    warning_test.go:50: Session A has 1 checkpoint(s)
+    warning_test.go:78: the reason should name another session, got: none
+--- FAIL: TestWarning (0.53s)
+FAIL"""
+PYTEST = """>       assert total == 3
+E       assert 4 == 3
+FAILED tests/test_sums.py::test_total - assert 4 == 3"""
+
+
+@pytest.mark.parametrize("module", [core, twin])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (GO_TEST, "--- FAIL: TestWarning (0.53s) / warning_test.go:78: the reason should name another session, got: none"),
+        (PYTEST, "FAILED tests/test_sums.py::test_total - assert 4 == 3 / E       assert 4 == 3"),
+        ("a.go:1:1: # package a\na.go:9:2: undefined: b", "a.go:9:2: undefined: b"),
+        ("test sums::total ... FAILED\nerror: 1 target failed", "test sums::total ... FAILED / error: 1 target failed"),
+        ("--- FAIL: TestA", "--- FAIL: TestA"),
+    ],
+)  # fmt: skip
+def test_a_failed_test_is_told_by_its_name_and_what_it_expected(
+    module: Any, text: str, line: str
+) -> None:
+    assert module.read_result(text, True) == (True, None, line)
+
+
 OUTPUT = "line of output\n" * 4
 
 FAILED = (

@@ -1008,3 +1008,102 @@ def test_a_deleted_file_without_a_line_of_its_own_is_marked_from_summary_to_summ
     assert "part_1.py (deleted)" in again
     back = collect([summary, *edit(50, "/w/src/part_1.py"), *edit(51, "/w/lib/last.py")])
     assert "(deleted)" not in render(back, tokens=300)
+
+
+def test_finished_tasks_are_named_in_one_line_where_their_rows_have_no_room():
+    titles = [f"Port module {n} to the new parser and its tests" for n in range(30)]
+    todos = [{"content": title, "status": "completed"} for title in titles]
+    items = (call("TodoWrite", 1, todos=todos), answer(1, "ok"), *edit(2, "/w/a.py"))
+    small = render(collect([user("Port it. " * 150), *items]), tokens=900)
+    pending = small.partition("## 7.")[2].partition("## 8.")[0]
+    assert pending.count("- [x]") == 0
+    assert "- Finished: " in pending
+    assert titles[-1] in pending
+    # The next compaction knows them as finished.
+    kept = collect([{"role": "user", "content": small, "isCompactSummary": True}]).tasks
+    assert titles[-1] in [task.subject for task in kept]
+    assert not any(task.open for task in kept)
+    large = render(collect([user("Port it."), *items]), tokens=9_000)
+    assert large.count("- [x] Port module") == 30
+    assert "- Finished: " not in large
+
+
+def test_a_message_that_nobody_has_answered_is_pending():
+    asked = user("Also rename the lexer.")
+    assert "- Not answered yet: message 2" in state_of(*edit(1, "/w/a.py"), said("Done."), asked)
+    assert "Not answered yet" not in state_of(*edit(1, "/w/a.py"), said("Done."))
+
+
+def test_what_a_command_is_for_stands_with_it():
+    looked = call("Bash", 1, command="git log -3", description="See what was merged\nlast")
+    text = state_of(looked, answer(1, "1a2b3c4 Merge"))
+    assert "- `Bash git log -3` (See what was merged last) → ok" in text
+    ran = call("Bash", 1, command="make part", description="Build the part")
+    text = state_of(ran, answer(1, "built"), said("Built."), user("Go on."))
+    assert "- Ran `make part` (Build the part) → ok: `built`" in text
+
+
+def test_the_end_of_each_turn_comes_before_the_newest_remarks():
+    turns = []
+    for n in range(6):
+        report = f"Fixed lexer part {n}. " + " ".join(
+            f"Then came step {k} of {n}." for k in range(40)
+        )
+        turns += [user(f"Fix part {n}."), *edit(n, f"/w/part_{n}.py"), said(report)]
+    late = [
+        each
+        for n in range(9)
+        for each in (
+            said(f"I look at the grammar of section {n * 7} now because it is odd. " * 4),
+            *run(20 + n, f"cat {n}"),
+        )
+    ]
+    text = render(collect([*turns, user("Go on."), *late]), tokens=2_000)
+    for n in range(2, 6):
+        assert f"- Reported (message {n + 1}): Fixed lexer part {n}." in text
+
+
+def test_a_remark_that_announces_an_edit_says_where_it_was_made():
+    announced = said("The limit of the scanner is too small for merged branches. Let me raise it:")
+    edits = *edit(1, "/w/scan.py"), *edit(2, "/w/limits.py")
+    text = state_of(announced, *edits, said("Raised, and it works."), user("Go on."))
+    assert "Let me raise it: [edited scan.py, limits.py]" in text
+
+
+def test_the_words_that_the_newest_message_answers_are_told():
+    text = state_of(said("The cause is the lease of the index."), user("No, it is not."))
+    assert "- Reported (message 1): The cause is the lease of the index." in text
+    assert "The newest user message has not been answered yet" in text
+
+
+def test_of_a_call_that_failed_again_and_again_the_newest_failure_stands():
+    first = run(1, "make build", "Exit code 2\na.go:1:2: undefined: one", error=True)
+    second = run(
+        2,
+        "make build 2>&1 | head",
+        "Exit code 2\nb.go:3:4: undefined: two\nc.go:5:6: undefined: three",
+        error=True,
+    )
+    text = state_of(*first, *edit(3, "/w/a.go"), *second)
+    section = text.partition("## 4.")[2].partition("## 5.")[0]
+    assert "undefined: one" not in section
+    assert "b.go:3:4: undefined: two / c.go:5:6: undefined: three" in section
+
+
+def test_each_check_says_what_was_edited_since_it_ran():
+    text = state_of(
+        *run(1, "make test"), *edit(2, "/w/a.py"), *run(3, "make lint"), *edit(4, "/w/b.py")
+    )
+    assert (
+        "- Checks: before edits to `w/a.py`, `w/b.py`: `make test` → ok; before edits to `w/b.py`: `make lint` → ok"
+        in text
+    )
+
+
+def test_names_that_only_stand_for_one_are_not_listed():
+    shown = run(1, "cat notes", "see /path/to/file and https://example.com/a and /w/real_name.py")
+    text = state_of(*shown, said("Read /w/real_name.py and /path/to/file, abc123def456."))
+    names = text.partition("## 2.")[2].partition("## 3.")[0]
+    assert "example.com" not in names
+    assert "path/to" not in names
+    assert "abc123def456" not in names

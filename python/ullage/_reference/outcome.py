@@ -14,6 +14,7 @@ from ullage._reference.text import data_text, stored_text, valid_text
 
 SCANNED_LINES: Final = 3000  # the verdict of a build log is among them or at its end
 LINE_CHARS: Final = 200  # of a line that are looked at
+TEST_CHARS: Final = 80  # of the name of a test that failed, before the line that says why
 LAST_LINES: Final = 12  # of a success, in which its verdict is looked for
 CODE_CHARS: Final = 400  # at both ends: a code in between is of something else
 HEAD_CHARS: Final = 600  # where hosts write that a call failed
@@ -40,6 +41,8 @@ _EXIT = re.compile("|".join(_TABLES["exit"]), _ANY_CASE)
 _EXIT_JSON = re.compile("|".join(_TABLES["exit_json"]), re.ASCII)
 _ERROR_TAG = re.compile("|".join(_TABLES["error_tag"]))
 _ERROR = re.compile("|".join(_TABLES["error"]), _ANY_CASE)
+_ASSERTED = re.compile("|".join(_TABLES["asserted"]), _ANY_CASE)
+_FAILED_TEST = re.compile("|".join(_TABLES["failed_test"]), re.ASCII)
 _STRONG = re.compile("|".join(_TABLES["strong"]), re.ASCII)
 _FRAMING = re.compile("|".join(_TABLES["framing"]), _ANY_CASE)
 _VERDICT = re.compile("|".join(_TABLES["verdict"]), _ANY_CASE)
@@ -78,11 +81,11 @@ def _lines(text: str) -> list[str]:
 def _error_line(text: str) -> str:
     stripped = (line.strip() for line in islice(_lines(text), SCANNED_LINES))
     lines = [line[:LINE_CHARS] for line in stripped if line and not is_framing(line[:LINE_CHARS])]
-    for pattern in (_STRONG, _ERROR):
-        for line in lines:
-            if pattern.search(line):
-                return line
-    return lines[0] if lines else ""
+    patterns = (_ASSERTED, _STRONG, _ERROR)
+    found = (next(filter(pattern.search, lines), "") for pattern in patterns)
+    line = next(filter(None, found), "") or (lines[0] if lines else "")
+    test = next(filter(_FAILED_TEST.search, lines), line)
+    return line if test == line else f"{test[:TEST_CHARS]} / {line}"[:LINE_CHARS]
 
 
 def _verdict(text: str) -> str:

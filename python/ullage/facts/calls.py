@@ -161,6 +161,7 @@ class CallEffect(NamedTuple):
     start: int = 0  # first line that a read asks for, 0: from the top
     lines: int = 0  # number of lines that a read asks for, 0: to the end
     folder: str = ""  # in which a command runs, where the call says so
+    purpose: str = ""  # what the call says that a command is for
 
 
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file", "filePath", "absolute_path")
@@ -171,6 +172,7 @@ _OLD_KEYS = ("old_string", "old_str", "old_text", "old_source", "search", "origi
 _NEW_KEYS = ("new_string", "new_str", "new_text", "new_source", "replace", "replacement")
 _BODY_KEYS = ("content", "file_text", "contents", "text", "code")
 _FOLDER_KEYS = ("workdir", "cwd", "working_directory")
+_PURPOSE_KEYS = ("description", "explanation", "justification")
 _RUNNING_KEYS = ("session_id", "cell_id", "task_id", "bash_id", "shell_id")
 _EDITOR_VERBS = {
     "view": Action.READ,
@@ -303,6 +305,9 @@ def _replaced(edit: Mapping[str, Any]) -> tuple[str, str]:
     return added, "\n".join(row for row in old if row.strip() not in after)
 
 
+PURPOSE_CHARS = 120  # of what a command is for; models write a few words
+
+
 def _command(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
     command = _first(body, _COMMAND_KEYS)
     if isinstance(command, Sequence) and not isinstance(command, str):
@@ -311,7 +316,8 @@ def _command(action: Action, name: str, body: Mapping[str, Any], raw: str) -> Ca
         command = words[-1] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
     folder = clean(_first(body, _FOLDER_KEYS), 500)
     target = clean(command) if isinstance(command, str) else raw
-    return CallEffect(action, name, target, folder=folder)
+    purpose = " ".join(clean(_first(body, _PURPOSE_KEYS), PURPOSE_CHARS).split())
+    return CallEffect(action, name, target, folder=folder, purpose=purpose)
 
 
 def _search(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:

@@ -101,6 +101,7 @@ class Command:
     origin: Origin = Origin.TOOL
     folder: str = ""  # in which it ran, where the call says so
     asked: int = -1  # index of the newest call that asked for its output, which did not say that it ended; -1: none
+    purpose: str = ""  # what the call says that it is for
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +226,7 @@ class ToolStep:
     result: str
     output: str = field(default="", repr=False)  # of the newest calls: the result
     origin: Origin = Origin.TOOL
+    purpose: str = ""  # what the call says that a command is for
 
 
 class AgentRun(Frozen):

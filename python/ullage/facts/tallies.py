@@ -693,7 +693,8 @@ class CallLog:
         line = outcome.line if own else ""
         commands = []
         for call in calls[:MAX_CALLS]:
-            self.steps.append(ToolStep(at, call.action, describe(call), outcome.ok, line))
+            step = ToolStep(at, call.action, describe(call), outcome.ok, line, purpose=call.purpose)
+            self.steps.append(step)
             if call.action is Action.COMMAND:
                 commands.append(call)
         if action is not Action.POLL:
@@ -706,7 +707,8 @@ class CallLog:
             self._went_on()
         for call in commands:
             ending = (outcome.ok, outcome.exit_code, line)
-            self.commands.append(Command(at, call.target, *ending, folder=place_of(call)))
+            run = Command(at, call.target, *ending, folder=place_of(call), purpose=call.purpose)
+            self.commands.append(run)
         if action is Action.COMMAND:
             if goes_on:
                 self._running[goes_on] = len(self.commands) - 1, len(self.steps) - 1

@@ -33,6 +33,12 @@ MOST_OPEN = 200
 MOST_CLOSED = 200
 
 
+def reports_done(text: str) -> bool:
+    """Whether the first sentence of a text says that something is done."""
+    first = _BREAK.split(text.strip(), 1)[0]
+    return _DONE.search(first) is not None and not _NOT_DONE.search(first)
+
+
 # Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
 
 # Of a call's input that are compared, and of one that writes to a file.
@@ -200,6 +206,11 @@ def _call_note(work: Task | WorkItem) -> str:
     return f"call {work.call} failed: `{error}`" if error else f"call {work.call} succeeded"
 
 
+FINISHED = "- Finished: "
+"""Begins the line that has only the titles of finished tasks, where there is no room for a row of each."""
+_FINISHED = pattern(rf"^{FINISHED}(.+)$", re.M)
+
+
 def read_tasks(section: str, index: int) -> list[Task]:
     """The tasks that section 7 of a summary (at an index) lists, with their state."""
     tasks: list[Task] = []
@@ -209,6 +220,9 @@ def read_tasks(section: str, index: int) -> list[Task]:
         tasks.append(
             Task(number, row["text"], row["status"], index, board=board, call=by, error=error)
         )
+    for titles in _FINISHED.findall(section):
+        for title in titles.split("; "):
+            tasks.append(Task(str(len(tasks) + 1), title, "completed", index))
     return tasks
 
 

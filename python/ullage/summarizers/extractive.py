@@ -8,7 +8,7 @@ and newest first: they are what an agent needs to go on.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import islice
@@ -26,7 +26,7 @@ from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
 from ullage.facts.sections import HEADINGS, fenced_lines, quoted, read_numbered_messages
 from ullage.facts.words import Kind, ends_of
-from ullage.facts.work import read_tasks, read_work
+from ullage.facts.work import read_tasks, read_work, reports_done
 from ullage.summarizers import lines, users_words
 from ullage.summarizers.budgeted_text import (
     Unit,
@@ -78,6 +78,7 @@ def _prompts(facts: Facts) -> list[UserInput]:
 _OPENS_NOTHING = pattern(r"/?[a-zA-Z]{1,16}\W{0,3}")
 RULE_CHARS = 400  # most of a rule that its line quotes
 SHORT_FAILURE = 80
+ROWS_CHARS = 300  # of the lines of a failure that nothing ended
 SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
 STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
 # Of the newest call that did something: after the states, and before all commands.
@@ -143,7 +144,7 @@ def concepts(facts: Facts) -> list[Unit]:
         units.append(Unit(f"- Skills invoked (already running): {', '.join(facts.skills)}", 0))
     return units + [
         Unit(f"- {url}", age - (lines.ESSENTIAL if age <= FIRST_URLS else 0))
-        for age, url in aged(facts.urls[-URLS:])
+        for age, url in aged([url for url in facts.urls if not lines.is_example(url)][-URLS:])
     ]
 
 
@@ -188,17 +189,31 @@ def errors(facts: Facts) -> list[Unit]:
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
     passed = [run for run in facts.state.commands if run.ok and _CHECKS.search(run.text)]
+    outputs = {(step.index, step.line): step for step in facts.steps if step.output}
     newest = {failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
+    # Of a call that failed again and again the newest says what is still wrong.
+    last = {_same_call(failure): at for at, failure in enumerate(telling)}
     units = []
     for line, at in sorted(newest.items(), key=itemgetter(1)):
         failure, age = telling[at], count - at
+        if failure.fixed_index < 0 and last[_same_call(failure)] > at:
+            continue
         # What was refused and then done after all says nothing any more, nor what the user's words tell.
         open_still = lines.is_open_failure(line) and not (
             failure.feedback and failure.fixed_index >= 0
         )
         rank = age - lines.ESSENTIAL if open_still else 2 * age
+        step = outputs.get((failure.index, failure.what))
+        if open_still and step is not None and (rows := _rows(step)):
+            whole = replace(failure, line=rows)
+            line = failure_line(whole, ROWS_CHARS, passed)
         units.append(Unit(line, rank, short=failure_line(failure, SHORT_FAILURE, passed)))
     return units
+
+
+def _same_call(failure: FailedCall) -> tuple[str, ...]:
+    tool, _, command = failure.what.partition(" ")
+    return (tool, *(tallies.command_parts(command) or [command]))
 
 
 def failure_line(
@@ -264,8 +279,18 @@ def current_work(facts: Facts) -> list[Unit]:
         rank = 1 + age + STEPS * (looks and age > 1) - STEPS // 2 * runs
         if not looks and not work_seen:
             rank, work_seen = NEWEST_RANK, True
-        short = f"- {lines.call_line(step.line, SHORT_LINE)}{_ended_as(step)}"
-        unit = Unit(f"- {lines.call_line(step.line, LINE)}{shown}", rank, short=short)
+        purpose = lines.for_purpose(step.purpose)
+        seen = (
+            f" → {inline(_rows(step), SHORT_FAILURE)}"
+            if step.action is Action.SEARCH
+            and step.ok
+            and results[changes] <= LONG_RESULTS
+            and step.output
+            else ""
+        )
+        short = f"- {lines.call_line(step.line, SHORT_LINE)}{purpose}{_ended_as(step)}{seen}"
+        head = lines.call_line(step.line, lines.SHORT_CALL if purpose else LINE)
+        unit = Unit(f"- {head}{purpose}{shown}", rank, short=short)
         dated.append((step.index, 1, unit))
     last = lines.newest_words(facts) if lines.ends_with_words(facts) else ()
     for age, remark in enumerate(reversed(lines.since_request(facts)[-lines.NEWEST_SAID :])):
@@ -386,17 +411,18 @@ def checks(facts: Facts) -> str:
             }
             newest[_Check(part, folder)] = command
     changes = {file.path: file.changed_at for file in facts.files if file.changed}
-    last_change = max(changes.values(), default=-1)
     shown = [*newest.items()][-MOST_CHECKS:]
-    stale = [(check, run) for check, run in shown if run.index < last_change]
-    fresh = [(check, run) for check, run in shown if run.index >= last_change]
-    texts = [_ended(fresh)] if fresh else []
-    if stale:
-        last = stale[-1][1].index
-        edited = [path for path, at in sorted(changes.items(), key=itemgetter(1)) if at > last]
-        names = ", ".join(f"`{lines.short_path(path)}`" for path in edited[-MOST_EDITED:])
-        more = f"{len(edited)} files, last " if len(edited) > MOST_EDITED else ""
-        texts.append(f"before edits to {more}{names}: {_ended(stale)}")
+    in_order = sorted(changes, key=changes.__getitem__)
+    # Of each run its own: one from before all of the work says nothing of it.
+    since = defaultdict[tuple[str, ...], list[tuple[_Check, Command]]](list)
+    for check, run in shown:
+        since[tuple(path for path in in_order if changes[path] > run.index)].append((check, run))
+    texts = [_ended(since[()])] if () in since else []
+    for edited, runs in since.items():
+        if edited:
+            names = ", ".join(f"`{lines.short_path(path)}`" for path in edited[-MOST_EDITED:])
+            more = f"{len(edited)} files, last " if len(edited) > MOST_EDITED else ""
+            texts.append(f"before edits to {more}{names}: {_ended(runs)}")
     return f"Checks: {'; '.join(texts)}" if texts else ""
 
 
@@ -591,7 +617,10 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
         if not step.ok:
             return f"{ended}: {inline(step.result, 200)}"
         code = written.get((step.index, step.line.partition(" ")[2]), "") if long else ""
-        return f"{ended}, inserted: {inline(code, 160)}" if code else ended
+        # What the lines do says more than what is remarked on them.
+        plain = [row for row in code.split("\n") if not lines.COMMENT.match(row.strip())]
+        code = "\n".join(plain).strip() or code
+        return f"{ended}, inserted: {inline(code, INSERTED_CHARS)}" if code else ended
     if step.ok and step.action is Action.AGENT:
         return ended  # section 5 has its answer
     if step.ok and step.action is Action.READ:
@@ -605,6 +634,7 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
     return f"{ended}{f': {inline(shown, chars)}' if shown else ''}"
 
 
+INSERTED_CHARS = 160
 # Characters of what an object says in words: comments of a review, an error of a server.
 OBJECT_SHOWN = 600
 # A line that begins with a place which is not in a test.
@@ -686,7 +716,8 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
         # What they announce was called; whoever reads it last would do it again.
         words = lines.ANNOUNCES.sub("", words).strip()
         if not words and not remarks and called:
-            return "The calls at the end of section 8 are the newest work."
+            request = f" on message {now.inputs[-1].number}" if now.inputs else ""
+            return f"The calls at the end of section 8 are the newest work{request}: go on from what they showed."
         lead = f"{lead}, which {'the last calls of section 8' if called else 'calls'} followed"
     if words or not remarks:
         remarks.append(words or last.text)
@@ -756,7 +787,12 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     }
 
 
-_FROM_FACTS = ("- Waiting for the user's answer", "- Plan mode is on", lines.IN_PROGRESS)
+_FROM_FACTS = (
+    "- Waiting for the user's answer",
+    "- Plan mode is on",
+    lines.IN_PROGRESS,
+    lines.NOT_BEGUN,
+)
 
 
 def _pieces(section: str) -> Iterator[str]:
@@ -989,7 +1025,8 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         newer = [
             unit
             for unit in new.get(5, [])
-            if not lines.is_remark(unit) or not any(unit.text in row for row in remarks)
+            if not lines.is_remark(unit)
+            or not any(lines.without_edits(unit.text) in row for row in remarks)
         ]
         course, wrote = _course(newer, new.get(WRITTEN, []), old.get(5, []), left)
         body[5] = joined((course, seen))
@@ -1082,7 +1119,9 @@ def _essential(
 ) -> dict[int, int]:
     """Tokens of what comes next after the user's words, by section."""
     costs = {
-        n: lines.essential_cost([*old.get(n, ()), *new.get(n, ())])
+        n: lines.essential_cost(
+            [*old.get(n, ()), *(lines.finished_in_line(new[n], _ALL) if n == 7 else new[n])]
+        )
         for n in ESSENTIAL_SHARES
         if n in new
     }
@@ -1136,7 +1175,7 @@ def _allotted(
     free = max(room - words - max(rooms.get(1, 0), least.get(1, 0)), 0)
     unused = min(room * WORDS_PERCENT // 100 - words, room * MOST_ESSENTIAL_PERCENT // 100, free)
     aside = allot(essential, ESSENTIAL_SHARES, max(free * ESSENTIAL_PERCENT // 100, unused))
-    least = {**least, **aside}
+    least = {n: max(least.get(n, 0), aside.get(n, 0)) for n in {**least, **aside}}
     short = {n: tokens for n, tokens in least.items() if rooms.get(n, 0) < tokens}
     if not short:
         return rooms
@@ -1234,15 +1273,45 @@ ACCOUNT_TOKENS = 1_000  # of the room of the course of the work, for the newest 
 
 
 def _newest_first(units: Sequence[Unit], room: int) -> list[Unit]:
-    """The newest remarks come before what is chosen by what it says: an account without gaps of what was done last, and why."""
-    first: dict[int, int] = {}
+    """Before what is chosen by what it says come how each turn ended, and the newest remarks: an account without gaps of what was done last, and why."""
+    first: dict[int, Unit] = {}
+    left = of_outcomes = room * OUTCOMES_PERCENT // 100
+    for at in sorted(_outcomes(units), reverse=True):
+        unit = units[at]
+        price = cost(unit.lead) + cost(unit.text)
+        if price > left:
+            unit = unit._replace(text=one_line(unit.text, OUTCOME_CHARS))
+            price = cost(unit.lead) + cost(unit.text)
+            if price > left:
+                break
+        left -= price
+        first[at] = unit
+    room -= of_outcomes - left
     for at in range(len(units) - 1, -1, -1):
         if lines.is_remark(units[at]):
             room -= cost(units[at].text)
             if room < 0:
                 break
-            first[at] = len(first) - lines.ESSENTIAL // 2
-    return [unit._replace(rank=first.get(at, unit.rank)) for at, unit in enumerate(units)]
+            first[at] = units[at]
+    ranks = {at: place - lines.ESSENTIAL // 2 for place, at in enumerate(first)}
+    return [
+        first[at]._replace(rank=ranks[at]) if at in first else unit for at, unit in enumerate(units)
+    ]
+
+
+def _outcomes(units: Sequence[Unit]) -> list[int]:
+    """The place of one piece of each turn's last words: the first if it reports something as done, else what says most."""
+    best: dict[int, tuple[int, int]] = {}
+    for at, unit in enumerate(units):
+        if unit.lead and not lines.is_remark(unit):
+            done = unit.place == 0 and reports_done(unit.text)
+            piece = (-1 if done else unit.rank, at)
+            best[unit.of] = min(piece, best.get(unit.of, piece))
+    return [at for _, at in best.values()]
+
+
+# Of the room for the newest of the account, for how turns ended; and of one of them, where it does not fit whole.
+OUTCOMES_PERCENT, OUTCOME_CHARS = 40, 200
 
 
 def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:
@@ -1256,7 +1325,10 @@ def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit]
         for_old = min(max(left * CARRIED_PERCENT // 100, left - _cost(new), first), left)
         if earlier := fill(old, for_old, _OLDER_POINTS):
             carried = joined((label, earlier))
-    return joined((carried, fill(new, room - _spent(carried), _LEFT_OUT.get(number))))
+    left = room - _spent(carried)
+    if number == 7 and _cost(new) > left:
+        new = lines.finished_in_line(new, left - _NOTE_TOKENS)
+    return joined((carried, fill(new, left, _LEFT_OUT.get(number))))
 
 
 _OF_EARLIER = "(From the previous summary"

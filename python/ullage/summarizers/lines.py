@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
 from ullage.facts.sections import quoted
 from ullage.facts.tallies import command_parts, folder_of, only_looks, same_folder
 from ullage.facts.words import unfenced
-from ullage.facts.work import task_row, work_row
+from ullage.facts.work import FINISHED, read_tasks, task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
 from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
 
@@ -54,13 +54,24 @@ _Group = tuple[str, str]
 
 def candidates(facts: Facts) -> list[Name]:
     """The names that a summary may list, in order of worth: without the rows of long listings, and without `read/write` that no call holds."""
-    listed = sorted(_without_series(facts.names[:MOST_NAMES]), key=_is_passing)
+    named = [name for name in facts.names[:MOST_NAMES] if not is_example(name.text)]
+    listed = sorted(_without_series(named), key=_is_passing)
     words = [name.text for name in listed if _TWO_WORDS.fullmatch(name.text)]
     if not words:
         return listed
     called = "\n".join([*(step.line for step in facts.steps), *(file.path for file in facts.files)])
     prose = {word for word in words if word not in called}
     return [name for name in listed if name.text not in prose]
+
+
+def is_example(name: str) -> bool:
+    """Whether a name only stands for one, in documents and in test data."""
+    return _EXAMPLE.search(name) is not None
+
+
+_EXAMPLE = pattern(
+    r"\bexample\.(?:com|org|net|invalid)\b|\bpath/to/|^(?:abc123|def456|deadbeef|123456)", re.I
+)
 
 
 def _is_passing(name: Name) -> bool:
@@ -540,6 +551,8 @@ def asides(facts: Facts, *, every: bool) -> list[Unit]:
     """For section 5: what results say in a line, in order of time, the best ranked first; not `every`: a few."""
     findings, addresses = [], 0
     for fact in facts.findings[:SEEN]:
+        if is_example(fact.line):
+            continue
         address = fact.line.startswith("http") and not fact.used
         addresses += address
         alone = not fact.used and (_ALONE.match(fact.line) or (fact.read and "=" in fact.line))
@@ -584,6 +597,8 @@ def course_units(
     stands before its calls, which say what it announces.
     """
     newest = facts.statements[-1:] if in_turns and ends_with_words(facts) else ()
+    if newest and newest[0].index < facts.state.requested_at:
+        newest = ()  # section 9 says that a newer message waits; what that answers stands here
     key = (in_turns, len(newest), *earlier)
     before, units = facts.read.get("course", (None, None))
     if before != key or not isinstance(units, CourseUnits):
@@ -651,8 +666,12 @@ def _ranked(
     ranks = (2 + place for place in told_first(weighed, words, elsewhere))
     course, asked = [], _asked(facts)
     pieces: Counter[int] = Counter()
-    for remark, part in parts:
+    edited = _edited_after(facts) if in_turns else {}
+    ends = {id(remark): at for at, (remark, _) in enumerate(parts)}
+    for at, (remark, part) in enumerate(parts):
         of = _text_of(remark, asked) if in_turns else remark.index + 1
+        if ends[id(remark)] == at and not remark.closing:  # what it announces was done
+            part += edited.get(remark.index, "")
         unit = Unit(part, next(ranks), _lead(remark, asked), of, place=pieces[of])
         course.append((remark.index, unit))
         pieces[of] += 1
@@ -661,6 +680,29 @@ def _ranked(
         lead = f"- Of what was written to `{short_path(file.path)}`:"
         written.append(Unit(line, next(ranks), lead, number, fenced=True))
     return CourseUnits(course, written, [Unit(text, next(ranks)) for text in earlier])
+
+
+def _edited_after(facts: Facts) -> dict[int, str]:
+    """By the index of a remark, the files that were changed before the next one."""
+    said_at = [statement.index for statement in facts.statements]
+    files = defaultdict[int, dict[str, None]](dict)
+    for step in facts.steps:
+        at = bisect_right(said_at, step.index) - 1
+        if step.ok and step.action in CHANGES and at >= 0:
+            path = step.line.partition(" ")[2]
+            files[said_at[at]][path.rpartition("/")[2]] = None
+    return {
+        at: f" [edited {', '.join([*names][:EDITED])}{', …' * (len(names) > EDITED)}]"
+        for at, names in files.items()
+    }
+
+
+EDITED = 3  # files that are named after a remark
+
+
+def without_edits(text: str) -> str:
+    """A piece of a remark without the files that were edited after it."""
+    return text.rpartition(" [edited ")[0] or text if text.endswith("]") else text
 
 
 def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
@@ -673,7 +715,7 @@ def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
 
 def is_remark(unit: Unit) -> bool:
     """Whether it is a piece of what was said along with calls, not of a report."""
-    return bool(unit.lead) and unit.of <= 0
+    return unit.lead == REMARK and unit.of <= 0
 
 
 def _text_of(remark: Statement, asked: Sequence[tuple[int, int]]) -> int:
@@ -762,7 +804,7 @@ def _written_weight(file: FileUse, line: str) -> float:
         return HEADING_WEIGHT if row.startswith("#") else 1.0
     if _DECLARES.match(row):
         return DECLARED_WEIGHT
-    return TEST_BODY_WEIGHT if _TESTS.search(file.path) and not _REMARK.match(row) else 1.0
+    return TEST_BODY_WEIGHT if _TESTS.search(file.path) and not COMMENT.match(row) else 1.0
 
 
 _DOCUMENTS = (".md", ".rst", ".txt")
@@ -771,7 +813,7 @@ _DECLARES = pattern(
     r"(?:func|def|class|type|struct|interface|enum|record|fn|fun|function|impl|trait|module|const|var|create (?:table|view|function))\b",
     re.I,
 )
-_REMARK = pattern(r"//|/?\*|#|--|\"\"\"")
+COMMENT = pattern(r"//|/?\*|#|--|\"\"\"")
 _TESTS = pattern(r"test|spec", re.I)
 # A word; in scripts that put no blanks between words, a sign.
 _TOLD_WORD = pattern(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,}")  # fmt: skip
@@ -916,10 +958,19 @@ def _commands(facts: Facts) -> list[Dated]:
     for at in newest.values():
         command, age = facts.commands[at], len(facts.commands) - at
         if command.index <= facts.requested_at:
-            text = f"- Ran {inline(command.text, LINE)}{command_end(command)}"
+            chars = LINE if not command.purpose else SHORT_CALL
+            text = f"- Ran {inline(command.text, chars)}{for_purpose(command.purpose)}{command_end(command)}"
             only_looked = only_looks(command.text)
             dated.append((command.index, Unit(text, RAN + age + RAN * only_looked)))
     return dated
+
+
+SHORT_CALL = 100  # characters of a command that says what it is for
+
+
+def for_purpose(purpose: str) -> str:
+    """What a command is for, after its text."""
+    return f" ({purpose})" if purpose else ""
 
 
 _FAILED_LINE = pattern(
@@ -945,7 +996,7 @@ def command_end(command: Command) -> str:
 STILL_OPEN = 40
 # How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be.
 CLOSED = 12
-IN_PROGRESS = "- In progress:"
+IN_PROGRESS, NOT_BEGUN = "- In progress:", "- Not answered yet:"
 # Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off.
 STALE_CHANGES = 3
 
@@ -974,15 +1025,40 @@ def pending(facts: Facts) -> list[Unit]:
     return units
 
 
+def finished_in_line(units: Sequence[Unit], tokens: int) -> list[Unit]:
+    """Section 7 with one line of titles of finished tasks instead of a row of each, the newest where not all fit: what is done is asked for as often as what is open."""
+    others: list[Unit] = []
+    finished: list[Task] = []
+    for unit in units:
+        tasks = read_tasks(unit.text, 0) if unit.rank >= 0 else []
+        finished += tasks
+        others += [] if tasks else [unit]
+    left = tokens - essential_cost(others) - cost(FINISHED)
+    titles: list[str] = []
+    for task in reversed(finished):
+        title = one_line(task.subject.replace(";", ","), TITLE_CHARS)
+        left -= cost(f"; {title}")
+        if left < 0 or len(titles) == CLOSED:
+            break
+        titles.insert(0, title)
+    return [*others, Unit(FINISHED + "; ".join(titles), -1)] if titles else list(units)
+
+
+TITLE_CHARS = 70
+
+
 def _in_progress(facts: Facts) -> str:
-    """The newest request, where the assistant was at work on it; empty: it had said its last word, or not begun."""
-    if not facts.inputs or not facts.steps or facts.open_question:
+    """The newest request, where the assistant was at work on it or had not begun; empty: it had said its last word."""
+    if not facts.inputs or facts.open_question:
         return ""
-    request, last = facts.inputs[-1], facts.steps[-1].index
+    request = facts.inputs[-1]
+    worked = facts.steps[-1].index if facts.steps else -1
     last_words = facts.statements[-1].index if facts.statements else -1
-    if last <= request.index or last_words > last:
-        return ""
-    return f"{IN_PROGRESS} message {request.number}, no report that it is done"
+    if worked > max(request.index, last_words - 1):
+        return f"{IN_PROGRESS} message {request.number}, no report that it is done"
+    if max(worked, last_words) < request.index and request.number and not facts.later_inputs:
+        return f"{NOT_BEGUN} message {request.number}"
+    return ""
 
 
 def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 const SCANNED_LINES: usize = 3000;
 /// Characters of a line that are looked at.
 const LINE_CHARS: usize = 200;
+/// Of the name of a test that failed, before the line that says why.
+const TEST_CHARS: usize = 80;
 /// Of a success, in which its verdict is looked for.
 const LAST_LINES: usize = 12;
 /// Characters at both ends in which hosts write an exit code; in between it is the output of something else.
@@ -57,6 +59,8 @@ pub struct Reader {
     exit_json: Regex,
     error_tag: Regex,
     error: Regex,
+    asserted: Regex,
+    failed_test: Regex,
     strong: Regex,
     framing: Regex,
     verdict: Regex,
@@ -70,6 +74,8 @@ impl Default for Reader {
             exit_json: pattern("exit_json", false),
             error_tag: pattern("error_tag", false),
             error: pattern("error", true),
+            asserted: pattern("asserted", true),
+            failed_test: pattern("failed_test", false),
             strong: pattern("strong", false),
             framing: whole("framing"),
             verdict: pattern("verdict", true),
@@ -150,22 +156,33 @@ impl Reader {
 
     fn error_line(&self, text: &str) -> String {
         let text = self.without_tags(text);
-        let (mut first, mut found) = (None, None);
+        let mut lines = [None; 5]; // asserted, strong, error, any, the name of a test
         for line in text.split(is_break).take(SCANNED_LINES) {
             let line = stripped(line);
             let cut = first_chars(line, LINE_CHARS);
             if line.is_empty() || self.is_framing(cut) {
                 continue;
             }
-            if self.strong.is_match(cut.as_bytes()) {
-                return cut.to_owned();
+            let bytes = cut.as_bytes();
+            let patterns = [&self.asserted, &self.strong, &self.error];
+            for (place, pattern) in lines.iter_mut().zip(patterns) {
+                if place.is_none() && pattern.is_match(bytes) {
+                    *place = Some(cut);
+                }
             }
-            first = first.or(Some(cut));
-            if found.is_none() && self.error.is_match(cut.as_bytes()) {
-                found = Some(cut);
+            lines[3] = lines[3].or(Some(cut));
+            if lines[4].is_none() && self.failed_test.is_match(bytes) {
+                lines[4] = Some(cut);
             }
         }
-        found.or(first).unwrap_or_default().to_owned()
+        let line = lines[..4].iter().find_map(|line| *line).unwrap_or_default();
+        match lines[4] {
+            Some(test) if test != line => {
+                let both = format!("{} / {line}", first_chars(test, TEST_CHARS));
+                first_chars(&both, LINE_CHARS).to_owned()
+            }
+            _ => line.to_owned(),
+        }
     }
 
     fn verdict(&self, text: &str) -> String {
