@@ -445,12 +445,10 @@ class Machine:
         context_management: Mapping[str, Any] | None,
     ) -> None:
         self.model, self.settings, self.overhead, self.source = model, settings, overhead, source
-        self.provider, self.tools, self.thinking, self.levels = provider, tools, thinking, levels
+        self.tools, self.thinking, self.levels = tools, thinking, levels
+        self.change_form(provider)
         self.stated_window, self.context_management = stated_window, context_management
         self.table_window = model.context_window
-        # What messages may carry besides Anthropic's own keys: data of this form.
-        self._own = "" if provider.internal else provider.carrier or provider.name
-        self._form = provider.plain_form
         self.watched = any(level.observe not in _UNCONCERNED for level in levels)
         self.catch_ups = [level.catch_up for level in levels if level.catch_up is not None]
         collapse = settings.context_collapse
@@ -488,6 +486,12 @@ class Machine:
         self.set_window(model)
         if context_management is not None:
             self.state(ContextEdits).config = dict(context_management)
+
+    def change_form(self, provider: Provider) -> None:
+        """Read and write messages in this form from now on."""
+        self.provider, self._form = provider, provider.plain_form
+        # What messages may carry besides Anthropic's own keys: data of this form.
+        self._own = "" if provider.internal else provider.carrier or provider.name
 
     def fresh(self) -> Machine:
         """A conversation of the same settings before its first message."""

@@ -856,11 +856,12 @@ class ContextManager:
         if form is self.machine.provider or shown_form(self.machine.history, form) is not None:
             return  # earlier messages have shown it
         before = self.machine.provider
-        self.machine.provider = form
+        self.machine.change_form(form)
         try:
             self._writer.change(self.machine)
         except InvalidPolicy:
-            self.machine.provider, self._form_is_open = before, True
+            self.machine.change_form(before)
+            self._form_is_open = True
             raise
         self._arguments["provider"], self.machine.resting_until = form, None
         self._marks.forget()
