@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import (
     App,
@@ -14,11 +13,13 @@ from cyclopts import (
     UnknownCommandError,
     UnusedCliTokensError,
 )
-from rich.console import Console
 
 import ullage
-from ullage._start import table
-from ullage.cli.output import COMMAND, NoSession, SafeConsole, envelope, with_last, with_streams
+from ullage._start import late, table
+from ullage.cli.output import COMMAND, NoSession, Output, envelope, with_last, with_streams
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 HELP = """Shrink an LLM agent's conversation so that it fits the context window.
 
@@ -89,7 +90,7 @@ def run(argv: list[str]) -> int:
     try:
         code = app(
             with_last(with_streams(argv)),
-            console=Console(),  # its own is kept, with the width of the first run
+            console=late(_console),
             result_action="return_value",
             exit_on_error=False,
             print_error=False,
@@ -102,6 +103,13 @@ def run(argv: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _console() -> Console:
+    """For help. The parser's own would be kept, with the width of the first run."""
+    from rich.console import Console
+
+    return Console()
+
+
 def _usage_error(error: CycloptsError, *, as_json: bool) -> int:
     message = _plain_words(error)
     of = COMMAND.get()
@@ -111,7 +119,7 @@ def _usage_error(error: CycloptsError, *, as_json: bool) -> int:
     hint = " ".join(filter(None, ("ullage", of, "--help")))
     if as_json:
         print(envelope(error={"code": "usage", "message": message, "hint": hint}))
-    errors = SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    errors = Output().errors
     errors.print(f"error: {message}", markup=False)
     errors.print(f"hint: {hint}", markup=False)
     return 2

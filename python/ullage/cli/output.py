@@ -1,6 +1,7 @@
 """Output of the commands: tables and bars on a terminal, plain text in a pipe, JSON on demand.
 
-A report is plain data (dicts, lists, numbers, strings); it is printed as JSON, or rendered by one function per command.
+What a terminal is shown is drawn by `terminal.py` next to it, which a pipe does not load: rich takes longer to import than most reports
+to make. A report is plain data (dicts, lists, numbers, strings); it is printed as JSON, or rendered by one function per command.
 """
 
 from __future__ import annotations
@@ -16,46 +17,30 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeAlias
 
 import orjson
 from cyclopts import Parameter
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape
-from rich.segment import Segment
-from rich.table import Table
-from rich.text import Text
 
+from ullage import _env
+from ullage._start import pattern
 from ullage.counting.window import WindowSettings
 from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.recall.text import HIDDEN, visible
-from ullage.sessions import Session
-from ullage.sessions.find import home_relative
 
-_JSON = re.compile(f"[{HIDDEN}]")
+if TYPE_CHECKING:
+    from ullage.cli.terminal import SafeConsole
+    from ullage.sessions import Session
+
+_JSON = pattern(f"[{HIDDEN}]")
 
 
 def json_printable(text: str) -> str:
     r"""Like `visible`, for JSON, where an escape such as `\u202e` means the character itself."""
     return _JSON.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
-
-
-class SafeConsole(Console):
-    """A console that styles text and escapes the control characters in it."""
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
-        """See `rich.console.Console`, with printable text."""
-        for segment in super().render(renderable, options):
-            text = segment.text if segment.control else str(visible(segment.text))
-            yield segment if text == segment.text else Segment(text, segment.style)
-
-    def on_broken_pipe(self) -> None:
-        """Leave `ullage … | head` to `main`, which exits with 0; rich itself would exit with 1."""
-        raise BrokenPipeError
 
 
 JSON_VERSION = 1
@@ -81,10 +66,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-BAR_STYLE = "#4a8fd9"
-"""Readable on light and dark backgrounds."""
-
-
 def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
     """A bar of eighth blocks; never longer than `cells`, never empty for a part above zero."""
     if whole <= 0 or part <= 0:
@@ -103,18 +84,6 @@ def path_end(path: str, width: int) -> str:
     return "…" + (whole or path[1 - width :])
 
 
-def _room(width: int, rows: Sequence[Sequence[str]], cut: Sequence[int]) -> dict[int, int]:
-    """Widths of these columns: each gets a third of what the others leave, the last one the remainder."""
-    widths = [max(map(cell_len, column)) + 2 for column in zip(*rows, strict=True)]
-    left = width - sum(size for at, size in enumerate(widths) if at not in cut)
-    widest: dict[int, int] = {}
-    for at in cut:
-        share = left if at == cut[-1] else min(widths[at], left // 3)
-        widest[at] = max(8, share - 2)
-        left -= share
-    return widest
-
-
 def envelope(**content: Any) -> str:
     """What every command prints with `--json`: `version`, `command`, and `result` or `error`."""
     report = {"version": JSON_VERSION, "command": COMMAND.get(), **content}
@@ -126,6 +95,24 @@ def envelope(**content: Any) -> str:
     return json_printable(text)
 
 
+def is_plain(stream: TextIO) -> bool:
+    """Whether nothing but text may be written to a stream: a pipe, unless a variable says that it takes colours."""
+    return not (stream.isatty() or any(map(_env.text, _env.COLOURS)))
+
+
+def write(text: str, stream: TextIO) -> None:
+    """Print text with tabs as spaces, as a terminal is shown it."""
+    lines = visible(text).split("\n")
+    print("\n".join(map(_without_tabs, lines)), file=stream, flush=True)
+
+
+def _without_tabs(line: str) -> str:
+    shown, *parts = line.split("\t")
+    for part in parts:
+        shown += " " * (8 - cell_len(shown) % 8) + part
+    return shown
+
+
 class Output:
     """A command's output: results on standard output (`as_json`: nothing else), progress and notes on standard error.
 
@@ -135,9 +122,20 @@ class Output:
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
         self.piped = not sys.stdout.isatty()
-        # In a pipe, lines stay whole so that grep can use them; on a terminal its width applies.
-        self.console = SafeConsole(highlight=False, soft_wrap=self.piped)
-        self.errors = SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+    @cached_property
+    def console(self) -> SafeConsole:
+        """Standard output, for what is drawn."""
+        from ullage.cli.terminal import SafeConsole
+
+        return SafeConsole(sys.stdout)
+
+    @cached_property
+    def errors(self) -> SafeConsole:
+        """Standard error, for what is drawn."""
+        from ullage.cli.terminal import SafeConsole
+
+        return SafeConsole(sys.stderr)
 
     def json(self, report: Any) -> None:
         """Print a report as JSON in the envelope, keys in their own order."""
@@ -146,36 +144,37 @@ class Output:
 
     def heading(self, text: str, *, cut: bool = False) -> None:
         """One bold line with space before it; `cut` as in `line`."""
-        self.console.print()
+        self.line("")
         self.line(text, style="bold", cut=cut)
 
     def file_heading(self, path: str, after: str = "") -> None:
         """A heading that names a file, in one line on a terminal; `after` follows the path."""
         if not self.piped:
+            from ullage.sessions.find import home_relative
+
             path = path_end(home_relative(path), self.console.width - cell_len(after))
         self.heading(path + after)
 
     def line(self, text: str, *, style: str = "", cut: bool = False) -> None:
         """One line of text, printed as it is; with `cut` without what does not fit a terminal's line."""
-        shown = Text(visible(text))
-        if cut and not self.piped:
-            shown.truncate(self.console.width, overflow="ellipsis")
-        self.console.print(shown, style=style or None)
+        if is_plain(sys.stdout):
+            write(text, sys.stdout)
+        else:
+            self.console.print_line(text, style, cut=cut and not self.piped)
 
     def field(self, name: str, text: str, *, width: int, style: str = "") -> None:
         """A name, in `width` cells, and its text in one line; on a terminal, a long text wraps under itself."""
         if self.piped:
             self.line(f"{name:<{width}}{text}")
-            return
-        grid = Table.grid(padding=0)
-        grid.add_column(width=width, no_wrap=True)
-        grid.add_column(overflow="fold")
-        grid.add_row(name, Text(visible(text), style=style))
-        self.console.print(grid)
+        else:
+            self.console.print_field(name, text, width, style)
 
     def text(self, text: str, *, style: str = "") -> None:
         """Text of any length, not wrapped and not interpreted."""
-        self.console.print(visible(text), markup=False, soft_wrap=True, style=style or None)
+        if is_plain(sys.stdout):
+            write(text, sys.stdout)
+        else:
+            self.console.print(visible(text), markup=False, soft_wrap=True, style=style or None)
 
     def table(
         self,
@@ -195,24 +194,11 @@ class Output:
         numbers, rows = set(right), list(rows)
         if self.piped:
             self._plain(columns, rows, numbers)
-            return
-        unbroken = numbers.union(whole, cut)
-        most = _room(self.console.width, [columns, *rows], cut)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for index, name in enumerate(columns):
-            table.add_column(
-                name,
-                justify="right" if index in numbers else "left",
-                style="" if name else BAR_STYLE,
-                no_wrap=index in unbroken,
-                overflow="ellipsis" if index in cut else "fold",
-                max_width=most.get(index),
+        else:
+            unbroken = numbers.union(whole, cut)
+            self.console.print_table(
+                columns, rows, right=numbers, unbroken=unbroken, cut=cut, paths=paths
             )
-        for row in rows:
-            cells = enumerate(row)
-            shown = (path_end(cell, most[at]) if at in paths else cell for at, cell in cells)
-            table.add_row(*(escape(visible(cell)) for cell in shown))
-        self.console.print(table)
 
     def _plain(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: set[int]
@@ -229,7 +215,10 @@ class Output:
 
     def note(self, text: str) -> None:
         """A note on standard error."""
-        self.errors.print(escape(visible(text)), style="yellow")
+        if is_plain(sys.stderr):
+            write(text, sys.stderr)
+        else:
+            self.errors.print(visible(text), markup=False, style="yellow")
 
     def notes(self, texts: Sequence[str]) -> None:
         """Print the first few notes; `inspect --json` lists all."""
@@ -244,7 +233,7 @@ class Output:
 
         Nothing is drawn in the first second, or if standard error is not a terminal.
         """
-        if not self.errors.is_terminal:
+        if is_plain(sys.stderr) or not self.errors.is_terminal:
             yield lambda done: None
             return
         from rich.progress import (
@@ -391,8 +380,8 @@ def part_of(
 # The values of `--target` and `--window`: tokens, or a share of the current size of the context.
 
 
-_SIZE = re.compile(r"([0-9]{1,12})|([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([km%])", re.IGNORECASE)
-_THOUSANDS = re.compile(r"(?<=[0-9])[_,](?=[0-9]{3}(?![0-9]))")
+_SIZE = pattern(r"([0-9]{1,12})|([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([km%])", re.IGNORECASE)
+_THOUSANDS = pattern(r"(?<=[0-9])[_,](?=[0-9]{3}(?![0-9]))")
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 WindowOption: TypeAlias = Annotated[

@@ -79,13 +79,13 @@ def _pre_compact(event: Mapping[str, Any]) -> str:
     path = event.get("transcript_path")
     if not isinstance(path, str) or not path:
         return ""
-    from ullage.clients.claude_code import archive
+    from ullage.clients.archive import archive
 
     archive(path, str(event.get("session_id") or ""), str(event.get("trigger") or ""))
     # After /compact Claude Code repeats this text in the new context; there the hook after it restores the same facts.
     if "custom_instructions" not in event or event.get("trigger") == "manual":
         return ""
-    from ullage.clients.claude_code import ledger
+    from ullage.clients.lost_facts import ledger
 
     return ledger(path)
 
@@ -94,7 +94,7 @@ def _session_start(event: Mapping[str, Any]) -> str:
     path = event.get("transcript_path")
     if event.get("source") not in ("compact", "resume") or not isinstance(path, str) or not path:
         return ""
-    from ullage.clients.claude_code import restored
+    from ullage.clients.lost_facts import restored
 
     name = event.get("session_id")
     session = name if isinstance(name, str) else ""
@@ -131,7 +131,7 @@ def _opencode_compacting(event: Mapping[str, Any]) -> str:
         return ""
     import tempfile
 
-    from ullage.clients.claude_code import restored
+    from ullage.clients.lost_facts import restored
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "export.json")  # noqa: PTH118 - without what `pathlib` costs
@@ -195,11 +195,10 @@ def _shortened(text: str, limit: int, event: Mapping[str, Any], part: str = "") 
     if len(text) < limit + _LEAST_SAVED:
         return None
     from ullage.recall.store import FileStore, file_stem
-    from ullage.sessions.find import state_folder
 
     session = str(event.get("session_id") or "unknown")
     name = str(event.get("tool_use_id") or "output") + part
-    place = FileStore(state_folder() / "results" / file_stem(session)).put(name, text)
+    place = FileStore(_env.state_folder() / "results" / file_stem(session)).put(name, text)
     # Two thirds for the beginning, which names what ran; errors and sums come at the end.
     head, tail = text[: limit * 2 // 3], text[-(limit - limit * 2 // 3) :]
     note = f"[{len(text) - limit:,} of {len(text):,} characters left out here to save context. The whole output: {place}]"
@@ -355,9 +354,7 @@ def log_fault(event: str, exc: BaseException) -> None:
     import time
 
     try:
-        from ullage.sessions.find import state_folder
-
-        folder = state_folder()
+        folder = _env.state_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / "hooks.log"
         if path.exists() and path.stat().st_size > _LOG_BYTES:

@@ -27,7 +27,7 @@ from ullage.proxy.client_calls import ClientCall, ClientLines
 from ullage.proxy.fitter import FittedCall
 from ullage.proxy.proxy_settings import host_name, is_loopback
 from ullage.proxy.upstream import ReportedTokens
-from ullage.sessions.find import age, first_words
+from ullage.sessions.inspected import age, first_words
 
 MOST_ACCOUNTS = 200
 """Maximum conversations shown; the least recently used is dropped first."""
