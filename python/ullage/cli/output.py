@@ -6,14 +6,9 @@ to make. A report is plain data (dicts, lists, numbers, strings); it is printed 
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
-import json
 import re
-import shutil
 import sys
-import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,12 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeAlias
 
-import orjson
 from cyclopts import Parameter
 from rich.cells import cell_len
 
 from ullage import _env
-from ullage._start import pattern
+from ullage._start import json, orjson, pattern
 from ullage.counting.window import WindowSettings
 from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.recall.text import HIDDEN, visible
@@ -236,6 +230,8 @@ class Output:
         if is_plain(sys.stderr) or not self.errors.is_terminal:
             yield lambda done: None
             return
+        import threading
+
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -285,6 +281,8 @@ def _converted(type_: Any, words: Sequence[Any]) -> Path:
     if words[0].value == STDIN:
         # A private file, since formats are recognised and sessions indexed in files.
         path = held_back("stdin")
+        import shutil
+
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         return path
@@ -336,6 +334,10 @@ def with_streams(words: list[str]) -> list[str]:
 
 def held_back(name: str = "session.jsonl") -> Path:
     """A path in a private folder that is removed at the end."""
+    import atexit
+    import shutil
+    import tempfile
+
     folder = tempfile.mkdtemp(prefix="ullage-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder, name)
@@ -343,6 +345,8 @@ def held_back(name: str = "session.jsonl") -> Path:
 
 def send(path: Path) -> None:
     """Copy a file to standard output, byte for byte."""
+    import shutil
+
     sys.stdout.flush()
     with path.open("rb") as file:
         shutil.copyfileobj(file, sys.stdout.buffer)
