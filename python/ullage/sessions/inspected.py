@@ -6,12 +6,11 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ullage._engine import NAME, core
-from ullage._start import Frozen
+from ullage._start import Frozen, decimal
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for
@@ -181,7 +180,7 @@ class Spending(Frozen):
     cache_read_tokens: int = 0  # prompt tokens that were read from a cache
     cache_write_tokens: int = 0  # prompt tokens that were written to one
     # Their price; `None`: no response has both a figure and a model with known prices.
-    dollars: Decimal | None = None
+    dollars: decimal.Decimal | None = None
     # Responses with a figure whose model has no known prices: `dollars` leaves them out.
     unpriced: int = 0
 
@@ -190,7 +189,7 @@ def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
     """What all requests of a session took, those before a compaction and those of sub-agents in its file included."""
     table = table or ModelTable.builtin()
     totals = [0, 0, 0, 0]
-    dollars: Decimal | None = None
+    dollars: decimal.Decimal | None = None
     unpriced = 0
     for usage, model in _responses(session.entries()):
         figures = [whole_count(usage.get(key)) for key in _FIGURES]
@@ -206,7 +205,7 @@ def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
         hour = min(whole_count(split.get("ephemeral_1h_input_tokens")), write)
         cost = fresh * prices.input + output * prices.output + read * prices.cache_read
         cost += hour * prices.cache_write_1h + (write - hour) * prices.cache_write_5m
-        dollars = (dollars or Decimal(0)) + cost / _MILLION
+        dollars = (dollars or decimal.Decimal(0)) + cost / _MILLION
     fresh, output, read, write = totals
     return Spending(fresh, output, read, write, dollars, unpriced)
 
@@ -254,7 +253,9 @@ class ListedSession(Frozen):
     tokens: int = 0
     window_tokens: int = 0  # the model's context window
     compact_at_tokens: int = 0  # where automatic compaction starts by Ullage's defaults
-    dollars: Decimal | None = None  # what it cost by the model table's prices; `None`: unknown
+    dollars: decimal.Decimal | None = (
+        None  # what it cost by the model table's prices; `None`: unknown
+    )
     problem: str = ""  # why the file could not be read; then only `session` counts. Empty: it was.
 
 
