@@ -211,15 +211,19 @@ def hand_over(session: str, text: str) -> None:
 
 def handed_summary(session: str) -> str:
     """The summary that a session was just given; empty if there was none."""
-    with suppress(OSError):
-        path = _handed_file(session)
-        age = time.time() - path.stat().st_mtime
-        if session and age <= FRESH_SECONDS:
-            return path.read_bytes().decode("utf-8", "replace")
+    if session and _handed_folder().is_dir():
+        with suppress(OSError):
+            path = _handed_file(session)
+            if time.time() - path.stat().st_mtime <= FRESH_SECONDS:
+                return path.read_bytes().decode("utf-8", "replace")
     return ""
+
+
+def _handed_folder() -> Path:
+    return _env.state_folder() / "handed"
 
 
 def _handed_file(session: str) -> Path:
     """A file's name for any id: ids come from outside, and none may lead elsewhere."""
     name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return _env.state_folder() / "handed" / f"{name}.txt"
+    return _handed_folder() / f"{name}.txt"
