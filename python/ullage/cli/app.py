@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from importlib import import_module
+from typing import Literal
 
 from cyclopts import (
     App,
@@ -17,9 +18,6 @@ from cyclopts import (
 import ullage
 from ullage._start import late, table
 from ullage.cli.output import COMMAND, NoSession, Output, envelope, with_last, with_streams
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 HELP = """Shrink an LLM agent's conversation so that it fits the context window.
 
@@ -90,7 +88,8 @@ def run(argv: list[str]) -> int:
     try:
         code = app(
             with_last(with_streams(argv)),
-            console=late(_console),
+            # Its own would be kept, with the width of the first run; most commands print no help.
+            console=late(lambda: import_module("rich.console").Console()),
             result_action="return_value",
             exit_on_error=False,
             print_error=False,
@@ -101,13 +100,6 @@ def run(argv: list[str]) -> int:
     except NoSession as exc:
         raise exc.error from exc
     return code if isinstance(code, int) else 0
-
-
-def _console() -> Console:
-    """For help. The parser's own would be kept, with the width of the first run."""
-    from rich.console import Console
-
-    return Console()
 
 
 def _usage_error(error: CycloptsError, *, as_json: bool) -> int:

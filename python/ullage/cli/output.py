@@ -1,7 +1,6 @@
 """Output of the commands: tables and bars on a terminal, plain text in a pipe, JSON on demand.
 
-What a terminal is shown is drawn by `terminal.py` next to it, which a pipe does not load: rich takes longer to import than most reports
-to make. A report is plain data (dicts, lists, numbers, strings); it is printed as JSON, or rendered by one function per command.
+A report is plain data (dicts, lists, numbers, strings); it is printed as JSON, or rendered by one function per command.
 """
 
 from __future__ import annotations
@@ -60,6 +59,10 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+BAR_STYLE = "#4a8fd9"
+"""Readable on light and dark backgrounds."""
+
+
 def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
     """A bar of eighth blocks; never longer than `cells`, never empty for a part above zero."""
     if whole <= 0 or part <= 0:
@@ -76,6 +79,18 @@ def path_end(path: str, width: int) -> str:
     begins = (at.start() for at in re.finditer("/", path))
     whole = next((path[at:] for at in begins if cell_len(path) - at < width), "")
     return "…" + (whole or path[1 - width :])
+
+
+def _room(width: int, rows: Sequence[Sequence[str]], cut: Sequence[int]) -> dict[int, int]:
+    """Widths of these columns: each gets a third of what the others leave, the last one the remainder."""
+    widths = [max(map(cell_len, column)) + 2 for column in zip(*rows, strict=True)]
+    left = width - sum(size for at, size in enumerate(widths) if at not in cut)
+    widest: dict[int, int] = {}
+    for at in cut:
+        share = left if at == cut[-1] else min(widths[at], left // 3)
+        widest[at] = max(8, share - 2)
+        left -= share
+    return widest
 
 
 def envelope(**content: Any) -> str:
@@ -122,14 +137,14 @@ class Output:
         """Standard output, for what is drawn."""
         from ullage.cli.terminal import SafeConsole
 
-        return SafeConsole(sys.stdout)
+        return SafeConsole()
 
     @cached_property
     def errors(self) -> SafeConsole:
         """Standard error, for what is drawn."""
         from ullage.cli.terminal import SafeConsole
 
-        return SafeConsole(sys.stderr)
+        return SafeConsole(stderr=True)
 
     def json(self, report: Any) -> None:
         """Print a report as JSON in the envelope, keys in their own order."""
@@ -152,23 +167,32 @@ class Output:
     def line(self, text: str, *, style: str = "", cut: bool = False) -> None:
         """One line of text, printed as it is; with `cut` without what does not fit a terminal's line."""
         if is_plain(sys.stdout):
-            write(text, sys.stdout)
-        else:
-            self.console.print_line(text, style, cut=cut and not self.piped)
+            return write(text, sys.stdout)
+        from rich.text import Text
+
+        shown = Text(visible(text))
+        if cut and not self.piped:
+            shown.truncate(self.console.width, overflow="ellipsis")
+        self.console.print(shown, style=style or None)
 
     def field(self, name: str, text: str, *, width: int, style: str = "") -> None:
         """A name, in `width` cells, and its text in one line; on a terminal, a long text wraps under itself."""
         if self.piped:
-            self.line(f"{name:<{width}}{text}")
-        else:
-            self.console.print_field(name, text, width, style)
+            return self.line(f"{name:<{width}}{text}")
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=0)
+        grid.add_column(width=width, no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row(name, Text(visible(text), style=style))
+        self.console.print(grid)
 
     def text(self, text: str, *, style: str = "") -> None:
         """Text of any length, not wrapped and not interpreted."""
         if is_plain(sys.stdout):
-            write(text, sys.stdout)
-        else:
-            self.console.print(visible(text), markup=False, soft_wrap=True, style=style or None)
+            return write(text, sys.stdout)
+        self.console.print(visible(text), markup=False, soft_wrap=True, style=style or None)
 
     def table(
         self,
@@ -187,12 +211,27 @@ class Output:
         """
         numbers, rows = set(right), list(rows)
         if self.piped:
-            self._plain(columns, rows, numbers)
-        else:
-            unbroken = numbers.union(whole, cut)
-            self.console.print_table(
-                columns, rows, right=numbers, unbroken=unbroken, cut=cut, paths=paths
+            return self._plain(columns, rows, numbers)
+        from rich.markup import escape
+        from rich.table import Table
+
+        unbroken = numbers.union(whole, cut)
+        most = _room(self.console.width, [columns, *rows], cut)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for index, name in enumerate(columns):
+            table.add_column(
+                name,
+                justify="right" if index in numbers else "left",
+                style="" if name else BAR_STYLE,
+                no_wrap=index in unbroken,
+                overflow="ellipsis" if index in cut else "fold",
+                max_width=most.get(index),
             )
+        for row in rows:
+            cells = enumerate(row)
+            shown = (path_end(cell, most[at]) if at in paths else cell for at, cell in cells)
+            table.add_row(*(escape(visible(cell)) for cell in shown))
+        self.console.print(table)
 
     def _plain(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: set[int]
@@ -210,9 +249,8 @@ class Output:
     def note(self, text: str) -> None:
         """A note on standard error."""
         if is_plain(sys.stderr):
-            write(text, sys.stderr)
-        else:
-            self.errors.print(visible(text), markup=False, style="yellow")
+            return write(text, sys.stderr)
+        self.errors.print(visible(text), markup=False, style="yellow")
 
     def notes(self, texts: Sequence[str]) -> None:
         """Print the first few notes; `inspect --json` lists all."""

@@ -316,9 +316,11 @@ class _BoundedHeads(HttpToolsProtocol):
         if self._begun > 1 or self._answering:
             self._refuse(400, "Upgrade in a request that was sent before another was answered")
             return
-        from ullage.proxy.one_request import OneRequest
+        from uvicorn.protocols.http.h11_impl import H11Protocol
 
-        other = OneRequest(self.config, self.server_state, self.app_state, self.loop)
+        other = H11Protocol(self.config, self.server_state, self.app_state, self.loop)
+        # One request: the next one's headers would have no time limit.
+        other.on_response_complete = self.transport.close
         self._stop_timer()
         self.connections.discard(self)
         other.connection_made(self.transport)
