@@ -235,11 +235,10 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
         return HTMLResponse(_page().render(shown, age=age, query=query), headers=_HEADERS)
 
     async def metrics(request: Request) -> Response:
-        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client import generate_latest
 
-        registry = CollectorRegistry()
-        registry.register(_Figures(accounts, lines))
-        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+        figures = generate_latest(_Figures(accounts, lines))
+        return Response(figures, media_type="text/plain; version=0.0.4")
 
     async def removed(request: Request) -> Response:
         """What left a line, as a list, or in full by its handle."""
