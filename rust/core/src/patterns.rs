@@ -108,18 +108,22 @@ impl Pattern {
         let mut sure: Vec<_> = alternatives(pattern);
         let all = sure.len();
         sure.retain(|part| !has_looks(part));
-        let plain = if sure.is_empty() {
-            NOTHING.to_owned()
-        } else {
-            without_looks(&sure.join("|"), false)
-        };
-        let made = OnceLock::new();
-        let sure = (sure.len() < all).then_some(Sure { plain, made });
+        let sure = (sure.len() < all).then(|| Sure::new(&sure));
         Ok(Self { maybe, sure })
     }
 }
 
 impl Sure {
+    fn new(parts: &[&str]) -> Self {
+        let plain = if parts.is_empty() {
+            NOTHING.to_owned()
+        } else {
+            without_looks(&parts.join("|"), false)
+        };
+        let made = OnceLock::new();
+        Self { plain, made }
+    }
+
     fn is_in(&self, text: &[u8]) -> bool {
         let regex = self.made.get_or_init(|| made(&self.plain).ok());
         regex.as_ref().is_some_and(|regex| regex.is_match(text))
