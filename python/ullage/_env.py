@@ -86,6 +86,9 @@ GEMINI_HOME = "GEMINI_CLI_HOME"
 COPILOT_HOME = "COPILOT_HOME"
 """The Copilot CLI's folder; unset: `~/.copilot`."""
 
+COLOURS = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""Set to something: rich decides whether a pipe gets colours."""
+
 _TRUTHY = frozenset({"1", "true", "yes", "on"})
 
 
@@ -105,6 +108,26 @@ def folder(name: str, *otherwise: str) -> Path:
 
     value = text(name)
     return Path(value).expanduser() if value else Path.home().joinpath(*otherwise)
+
+
+def claude_folder() -> Path:
+    """Claude Code's own folder."""
+    return folder(CLAUDE_CONFIG, ".claude")
+
+
+def codex_folder() -> Path:
+    """Codex' own folder."""
+    return folder(CODEX_HOME, ".codex")
+
+
+def pi_folder() -> Path:
+    """Pi's own folder."""
+    return folder(PI_HOME, ".pi", "agent")
+
+
+def state_folder() -> Path:
+    """Where Ullage keeps what outlives a run; it need not exist."""
+    return folder(HOME) if text(HOME) else folder(STATE_HOME, ".local", "state") / "ullage"
 
 
 def is_truthy(value: str) -> bool:

@@ -142,13 +142,14 @@ if TYPE_CHECKING:
     import json as json
     import pathlib as pathlib
     import unicodedata as unicodedata
+    import uuid as uuid
     from re import compile as pattern
 
     import orjson as orjson
 else:
-    decimal, fractions, hashlib, json, orjson, pathlib, unicodedata = (
+    decimal, fractions, hashlib, json, orjson, pathlib, unicodedata, uuid = (
         _Late(partial(import_module, name))
-        for name in ("decimal", "fractions", "hashlib", "json", "orjson", "pathlib", "unicodedata")
+        for name in "decimal fractions hashlib json orjson pathlib unicodedata uuid".split()
     )
 
     def pattern(text: str | bytes, flags: int = 0) -> _Late:

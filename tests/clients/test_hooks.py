@@ -12,8 +12,16 @@ from pathlib import Path
 import pytest
 
 from tests.machine_kit import Machine, claude_lines, lines
-from ullage.clients.claude_code import LIMIT_CHARS, MOST_COPIES, archive, restored
-from ullage.clients.hook import DEFAULT_CHARS, EVENTS, answer, bounded, status_line
+from ullage.clients.hook import (
+    DEFAULT_CHARS,
+    EVENTS,
+    MOST_COPIES,
+    answer,
+    archive,
+    bounded,
+    status_line,
+)
+from ullage.clients.lost_facts import LIMIT_CHARS, restored
 from ullage.messages import BOUNDARY
 
 HEAVY = (

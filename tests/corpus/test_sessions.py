@@ -20,7 +20,7 @@ from ullage.legality import validate
 from ullage.providers import SHAPES
 from ullage.requests.to_request import rules_model
 from ullage.sessions import Session, compact_session, open_session
-from ullage.sessions.find import inspect_opened
+from ullage.sessions.inspected import inspect_opened
 
 pytestmark = [
     pytest.mark.corpus,

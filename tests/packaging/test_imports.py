@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import orjson
+import pytest
 
 import ullage
 
@@ -69,6 +70,26 @@ def test_the_version_is_printed_without_the_parser_of_commands():
     assert ours(modules) <= {"ullage", "ullage._version", "ullage.cli", "ullage.exceptions"}
     assert len(modules) <= 40, sorted(modules)
     assert not modules & {"cyclopts", "rich", "typing", "dataclasses", "json"}
+
+
+def test_a_command_in_a_pipe_loads_nothing_that_draws():
+    modules = loaded("from ullage.cli import main; main(['policy'])")
+    assert not modules & {"rich.console", "rich.table", "rich.text", "shutil"}
+
+
+def test_a_hook_loads_what_it_does_alone():
+    modules = loaded("import ullage.clients.lost_facts")
+    assert not modules & {"cyclopts", "rich", "ullage.policy", "ullage.levels.view", "subprocess"}
+    assert not ours(loaded("import ullage.clients.hook")) & {"ullage.sessions", "ullage._start"}
+
+
+def test_the_gateway_loads_what_summarises_and_its_page_when_they_are_asked_for():
+    pytest.importorskip("uvicorn")
+    modules = loaded("import ullage.proxy.gateway")
+    assert not modules & {
+        "jinja2", "prometheus_client", "h11", "ullage.ullage_check", "ullage.sessions.load",
+        "ullage.compaction.flow", "ullage.facts.collector", "ullage.summarizers.extractive",
+    }  # fmt: skip
 
 
 def test_the_engine_needs_no_metadata_of_the_installation():

@@ -14,8 +14,8 @@ from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.words import blocks_of
 from ullage.sessions import found_sessions, open_session
-from ullage.sessions.find import context_tokens
 from ullage.sessions.handoff import handoff
+from ullage.sessions.inspected import context_tokens
 from ullage.testing import scenario
 
 TOOLS = ("claude-code", "codex", "pi", "opencode")

@@ -12,8 +12,8 @@ from tests.kit.transcripts import Layout, session_file
 from ullage._engine import NAME
 from ullage.exceptions import UllageError
 from ullage.sessions import (
-    find as module,
     inspect_session,
+    inspected as module,
     open_session,
     remove_parts,
     session_parts,

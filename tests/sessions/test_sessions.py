@@ -12,7 +12,7 @@ import pytest
 
 from tests.oracle.legality import assert_legal
 from ullage.sessions import compact_session, open_session
-from ullage.sessions.find import inspect_opened
+from ullage.sessions.inspected import inspect_opened
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")

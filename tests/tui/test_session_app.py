@@ -16,7 +16,7 @@ from tests.kit.transcripts import session_file
 from tests.machine_kit import Machine, claude_lines
 from ullage.exceptions import MissingExtra
 from ullage.sessions import compact_session, open_session
-from ullage.sessions.find import inspect_opened
+from ullage.sessions.inspected import inspect_opened
 from ullage.testing import scenario
 from ullage.transcript import Transcript, TranscriptLog
 from ullage.tui import run_tui

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Literal
 
 from cyclopts import (
@@ -14,11 +14,10 @@ from cyclopts import (
     UnknownCommandError,
     UnusedCliTokensError,
 )
-from rich.console import Console
 
 import ullage
-from ullage._start import table
-from ullage.cli.output import COMMAND, NoSession, SafeConsole, envelope, with_last, with_streams
+from ullage._start import late, table
+from ullage.cli.output import COMMAND, NoSession, Output, envelope, with_last, with_streams
 
 HELP = """Shrink an LLM agent's conversation so that it fits the context window.
 
@@ -89,7 +88,8 @@ def run(argv: list[str]) -> int:
     try:
         code = app(
             with_last(with_streams(argv)),
-            console=Console(),  # its own is kept, with the width of the first run
+            # Its own would be kept, with the width of the first run; most commands print no help.
+            console=late(lambda: import_module("rich.console").Console()),
             result_action="return_value",
             exit_on_error=False,
             print_error=False,
@@ -111,7 +111,7 @@ def _usage_error(error: CycloptsError, *, as_json: bool) -> int:
     hint = " ".join(filter(None, ("ullage", of, "--help")))
     if as_json:
         print(envelope(error={"code": "usage", "message": message, "hint": hint}))
-    errors = SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    errors = Output().errors
     errors.print(f"error: {message}", markup=False)
     errors.print(f"hint: {hint}", markup=False)
     return 2

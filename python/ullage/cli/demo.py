@@ -12,7 +12,7 @@ from ullage.cli.output import Json, Output
 from ullage.cli.resume import dump
 from ullage.counting.window import WindowSettings
 from ullage.sessions import Session, compact_session, open_session
-from ullage.sessions.find import inspect_opened
+from ullage.sessions.inspected import inspect_opened
 from ullage.testing import Scenario, scenario
 from ullage.transcript import TranscriptLog
 

@@ -21,7 +21,8 @@ from ullage.counting.calibration import weights_for
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import Session, open_session
 from ullage.sessions.edit import remove_parts, session_parts, undo_compaction
-from ullage.sessions.find import context_tokens, home_relative
+from ullage.sessions.find import home_relative
+from ullage.sessions.inspected import context_tokens
 
 if TYPE_CHECKING:
     from ullage.sessions.handoff import HandedOver

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from ullage import _env
 from ullage.cli.compact import DIFF_STYLES
 from ullage.cli.output import Json, Output
 from ullage.clients.claude_code import (
@@ -33,7 +34,6 @@ from ullage.clients.other_clients import (
 from ullage.clients.settings_file import FileChange
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
-from ullage.sessions.find import state_folder
 
 claude_app = App(name="claude")
 
@@ -88,7 +88,7 @@ def claude_plugin(
         folder: where to write; default: claude-plugin in Ullage's own folder
     """
     out = Output()
-    written = write_plugin((folder or state_folder() / "claude-plugin").absolute())
+    written = write_plugin((folder or _env.state_folder() / "claude-plugin").absolute())
     out.line(f"claude --plugin-dir {shlex.quote(str(written))}")
     return 0
 

@@ -5,57 +5,35 @@ A report is plain data (dicts, lists, numbers, strings); it is printed as JSON, 
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
-import json
 import re
-import shutil
 import sys
-import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeAlias
 
-import orjson
 from cyclopts import Parameter
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape
-from rich.segment import Segment
-from rich.table import Table
-from rich.text import Text
 
+from ullage import _env
+from ullage._start import json, orjson, pattern
 from ullage.counting.window import WindowSettings
 from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.recall.text import HIDDEN, visible
-from ullage.sessions import Session
-from ullage.sessions.find import home_relative
 
-_JSON = re.compile(f"[{HIDDEN}]")
+if TYPE_CHECKING:
+    from ullage.cli.terminal import SafeConsole
+    from ullage.sessions import Session
+
+_JSON = pattern(f"[{HIDDEN}]")
 
 
 def json_printable(text: str) -> str:
     r"""Like `visible`, for JSON, where an escape such as `\u202e` means the character itself."""
     return _JSON.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
-
-
-class SafeConsole(Console):
-    """A console that styles text and escapes the control characters in it."""
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
-        """See `rich.console.Console`, with printable text."""
-        for segment in super().render(renderable, options):
-            text = segment.text if segment.control else str(visible(segment.text))
-            yield segment if text == segment.text else Segment(text, segment.style)
-
-    def on_broken_pipe(self) -> None:
-        """Leave `ullage … | head` to `main`, which exits with 0; rich itself would exit with 1."""
-        raise BrokenPipeError
 
 
 JSON_VERSION = 1
@@ -126,6 +104,24 @@ def envelope(**content: Any) -> str:
     return json_printable(text)
 
 
+def is_plain(stream: TextIO) -> bool:
+    """Whether nothing but text may be written to a stream: a pipe, unless a variable says that it takes colours."""
+    return not (stream.isatty() or any(map(_env.text, _env.COLOURS)))
+
+
+def write(text: str, stream: TextIO) -> None:
+    """Print text with tabs as spaces, as a terminal is shown it."""
+    lines = visible(text).split("\n")
+    print("\n".join(map(_without_tabs, lines)), file=stream, flush=True)
+
+
+def _without_tabs(line: str) -> str:
+    shown, *parts = line.split("\t")
+    for part in parts:
+        shown += " " * (8 - cell_len(shown) % 8) + part
+    return shown
+
+
 class Output:
     """A command's output: results on standard output (`as_json`: nothing else), progress and notes on standard error.
 
@@ -135,9 +131,20 @@ class Output:
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
         self.piped = not sys.stdout.isatty()
-        # In a pipe, lines stay whole so that grep can use them; on a terminal its width applies.
-        self.console = SafeConsole(highlight=False, soft_wrap=self.piped)
-        self.errors = SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+    @cached_property
+    def console(self) -> SafeConsole:
+        """Standard output, for what is drawn."""
+        from ullage.cli.terminal import SafeConsole
+
+        return SafeConsole()
+
+    @cached_property
+    def errors(self) -> SafeConsole:
+        """Standard error, for what is drawn."""
+        from ullage.cli.terminal import SafeConsole
+
+        return SafeConsole(stderr=True)
 
     def json(self, report: Any) -> None:
         """Print a report as JSON in the envelope, keys in their own order."""
@@ -146,17 +153,23 @@ class Output:
 
     def heading(self, text: str, *, cut: bool = False) -> None:
         """One bold line with space before it; `cut` as in `line`."""
-        self.console.print()
+        self.line("")
         self.line(text, style="bold", cut=cut)
 
     def file_heading(self, path: str, after: str = "") -> None:
         """A heading that names a file, in one line on a terminal; `after` follows the path."""
         if not self.piped:
+            from ullage.sessions.find import home_relative
+
             path = path_end(home_relative(path), self.console.width - cell_len(after))
         self.heading(path + after)
 
     def line(self, text: str, *, style: str = "", cut: bool = False) -> None:
         """One line of text, printed as it is; with `cut` without what does not fit a terminal's line."""
+        if is_plain(sys.stdout):
+            return write(text, sys.stdout)
+        from rich.text import Text
+
         shown = Text(visible(text))
         if cut and not self.piped:
             shown.truncate(self.console.width, overflow="ellipsis")
@@ -165,8 +178,10 @@ class Output:
     def field(self, name: str, text: str, *, width: int, style: str = "") -> None:
         """A name, in `width` cells, and its text in one line; on a terminal, a long text wraps under itself."""
         if self.piped:
-            self.line(f"{name:<{width}}{text}")
-            return
+            return self.line(f"{name:<{width}}{text}")
+        from rich.table import Table
+        from rich.text import Text
+
         grid = Table.grid(padding=0)
         grid.add_column(width=width, no_wrap=True)
         grid.add_column(overflow="fold")
@@ -175,6 +190,8 @@ class Output:
 
     def text(self, text: str, *, style: str = "") -> None:
         """Text of any length, not wrapped and not interpreted."""
+        if is_plain(sys.stdout):
+            return write(text, sys.stdout)
         self.console.print(visible(text), markup=False, soft_wrap=True, style=style or None)
 
     def table(
@@ -194,8 +211,10 @@ class Output:
         """
         numbers, rows = set(right), list(rows)
         if self.piped:
-            self._plain(columns, rows, numbers)
-            return
+            return self._plain(columns, rows, numbers)
+        from rich.markup import escape
+        from rich.table import Table
+
         unbroken = numbers.union(whole, cut)
         most = _room(self.console.width, [columns, *rows], cut)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -229,7 +248,9 @@ class Output:
 
     def note(self, text: str) -> None:
         """A note on standard error."""
-        self.errors.print(escape(visible(text)), style="yellow")
+        if is_plain(sys.stderr):
+            return write(text, sys.stderr)
+        self.errors.print(visible(text), markup=False, style="yellow")
 
     def notes(self, texts: Sequence[str]) -> None:
         """Print the first few notes; `inspect --json` lists all."""
@@ -244,9 +265,11 @@ class Output:
 
         Nothing is drawn in the first second, or if standard error is not a terminal.
         """
-        if not self.errors.is_terminal:
+        if is_plain(sys.stderr) or not self.errors.is_terminal:
             yield lambda done: None
             return
+        import threading
+
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -296,6 +319,8 @@ def _converted(type_: Any, words: Sequence[Any]) -> Path:
     if words[0].value == STDIN:
         # A private file, since formats are recognised and sessions indexed in files.
         path = held_back("stdin")
+        import shutil
+
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         return path
@@ -347,6 +372,10 @@ def with_streams(words: list[str]) -> list[str]:
 
 def held_back(name: str = "session.jsonl") -> Path:
     """A path in a private folder that is removed at the end."""
+    import atexit
+    import shutil
+    import tempfile
+
     folder = tempfile.mkdtemp(prefix="ullage-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder, name)
@@ -354,6 +383,8 @@ def held_back(name: str = "session.jsonl") -> Path:
 
 def send(path: Path) -> None:
     """Copy a file to standard output, byte for byte."""
+    import shutil
+
     sys.stdout.flush()
     with path.open("rb") as file:
         shutil.copyfileobj(file, sys.stdout.buffer)
@@ -391,8 +422,8 @@ def part_of(
 # The values of `--target` and `--window`: tokens, or a share of the current size of the context.
 
 
-_SIZE = re.compile(r"([0-9]{1,12})|([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([km%])", re.IGNORECASE)
-_THOUSANDS = re.compile(r"(?<=[0-9])[_,](?=[0-9]{3}(?![0-9]))")
+_SIZE = pattern(r"([0-9]{1,12})|([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([km%])", re.IGNORECASE)
+_THOUSANDS = pattern(r"(?<=[0-9])[_,](?=[0-9]{3}(?![0-9]))")
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 WindowOption: TypeAlias = Annotated[

@@ -207,7 +207,7 @@ def _show_turns(out: Output, main: Run, *, whole: bool) -> None:
     if not any(turn.acted for turn in main.turns):
         out.line("no level had to act")
     cells = CELLS if out.piped or out.console.width >= WIDE else CELLS // 2
-    out.console.print()
+    out.line("")
     out.table(
         ("request", "tokens", "window", "contents", "acted", "freed", "again"),
         (_line(turn, main.working_tokens, cells) for turn in shown),

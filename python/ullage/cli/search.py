@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import orjson
 from cyclopts import Parameter
-from rich.text import Text
 
 from ullage.cli.output import (
     BAR_CELLS,
@@ -25,19 +24,12 @@ from ullage.facts.words import blocks_of, text_of
 from ullage.messages import Item, role_of
 from ullage.recall.text import call_title
 from ullage.sessions import open_session
-from ullage.sessions.find import (
-    ORDER,
-    FoundSession,
-    ListedSession,
-    Sorting,
-    age,
-    found_sessions,
-    holds,
-    home_relative,
-    listed,
-    tool_folders,
-)
+from ullage.sessions.find import FoundSession, found_sessions, home_relative, tool_folders
+from ullage.sessions.inspected import ORDER, ListedSession, Sorting, age, holds, listed
 from ullage.sessions.search_index import SearchedSession, SearchIndex
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 # `ullage list`: the sessions of this machine.
 
@@ -303,6 +295,8 @@ def _lines(row: ListedSession, newest: list[tuple[str, str]]) -> list[str]:
 
 def _drawn(row: ListedSession, newest: list[tuple[str, str]]) -> Text:
     """The lines in colour, each cut at the edge of the terminal with an ellipsis."""
+    from rich.text import Text
+
     title, filled, *others = _lines(row, newest)
     drawn = Text(no_wrap=True, overflow="ellipsis")
     drawn.append(f"{title}\n", "bold")

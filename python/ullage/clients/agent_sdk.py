@@ -16,8 +16,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ullage.clients.claude_code import archive, restored
-from ullage.clients.hook import LIMIT_SECONDS, bounded
+from ullage.clients.hook import LIMIT_SECONDS, archive, bounded
+from ullage.clients.lost_facts import restored
 from ullage.integrations.conversations import framework
 
 with framework("claude-agent-sdk"):

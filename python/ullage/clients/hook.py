@@ -16,6 +16,7 @@ from ullage import _env
 TYPE_CHECKING = False  # `typing` would be most of the start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from typing import Any
 
 MAX_INPUT_BYTES = 64 << 20
@@ -79,13 +80,11 @@ def _pre_compact(event: Mapping[str, Any]) -> str:
     path = event.get("transcript_path")
     if not isinstance(path, str) or not path:
         return ""
-    from ullage.clients.claude_code import archive
-
     archive(path, str(event.get("session_id") or ""), str(event.get("trigger") or ""))
     # After /compact Claude Code repeats this text in the new context; there the hook after it restores the same facts.
     if "custom_instructions" not in event or event.get("trigger") == "manual":
         return ""
-    from ullage.clients.claude_code import ledger
+    from ullage.clients.lost_facts import ledger
 
     return ledger(path)
 
@@ -94,7 +93,7 @@ def _session_start(event: Mapping[str, Any]) -> str:
     path = event.get("transcript_path")
     if event.get("source") not in ("compact", "resume") or not isinstance(path, str) or not path:
         return ""
-    from ullage.clients.claude_code import restored
+    from ullage.clients.lost_facts import restored
 
     name = event.get("session_id")
     session = name if isinstance(name, str) else ""
@@ -131,7 +130,7 @@ def _opencode_compacting(event: Mapping[str, Any]) -> str:
         return ""
     import tempfile
 
-    from ullage.clients.claude_code import restored
+    from ullage.clients.lost_facts import restored
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "export.json")  # noqa: PTH118 - without what `pathlib` costs
@@ -139,6 +138,70 @@ def _opencode_compacting(event: Mapping[str, Any]) -> str:
             json.dump(export, file)
         text = restored(path, just_compacted=True)
     return _specific("SessionCompacting", additionalContext=text) if text else ""
+
+
+# A copy of a transcript from before the client's compaction, in Ullage's own folder.
+
+
+MOST_COPIES = 5
+"""Maximum copies of one session; the oldest are removed first. Clients append, so the newest copy contains the others."""
+
+# A copy is made while the client waits, and five are kept, so large files are skipped.
+MAX_BYTES = 1 << 30
+
+
+def archive(path: str, session: str, trigger: str) -> Path | None:
+    """Copy a transcript; several calls for one compaction make one copy.
+
+    `session`: its session's id; empty: the file's name. `trigger`: `manual` or `auto`; part of the copy's name.
+
+    Returns:
+        The copy; `None` if the newest one holds the same.
+
+    Raises:
+        OSError: It is missing, too large, or cannot be copied; no partial copy stays.
+    """
+    import time
+    from pathlib import Path
+
+    from ullage.recall.store import file_stem
+
+    source = Path(path)
+    look = source.stat()
+    if not source.is_file() or look.st_size > MAX_BYTES:
+        raise OSError(f"{path}: no regular file, or larger than {MAX_BYTES:,} bytes")
+    folder = _env.state_folder() / "archives" / file_stem(session or source.stem)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    newest = [copy.stat() for copy in archives_of(folder)[-1:]]
+    # Size and time show whether it changed: comparing 64 MB would take longer than copying.
+    if [(copy.st_size, copy.st_mtime_ns) for copy in newest] == [(look.st_size, look.st_mtime_ns)]:
+        return None
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    name = f"{stamp}-{look.st_mtime_ns % 10**9:09}-{file_stem(trigger or 'unknown')}.jsonl"
+    target = folder / name
+    _copied(source, target, look)
+    for old in archives_of(folder)[:-MOST_COPIES]:
+        old.unlink(missing_ok=True)
+    return target
+
+
+def archives_of(folder: Path) -> list[Path]:
+    """The copies in a session's folder, oldest first."""
+    return sorted(folder.glob("*.jsonl"))
+
+
+def _copied(source: Path, target: Path, look: os.stat_result) -> None:
+    import shutil
+
+    draft = target.with_suffix(f".{os.getpid()}.part")
+    try:
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        shutil.copyfile(source, draft)
+        # The copy has the original's time, so that the next call sees that nothing is new.
+        os.utime(draft, ns=(look.st_atime_ns, look.st_mtime_ns))
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 # A tool's outsized output: its ends stay, and all of it is in a file that the model can read or recall.
@@ -195,11 +258,10 @@ def _shortened(text: str, limit: int, event: Mapping[str, Any], part: str = "") 
     if len(text) < limit + _LEAST_SAVED:
         return None
     from ullage.recall.store import FileStore, file_stem
-    from ullage.sessions.find import state_folder
 
     session = str(event.get("session_id") or "unknown")
     name = str(event.get("tool_use_id") or "output") + part
-    place = FileStore(state_folder() / "results" / file_stem(session)).put(name, text)
+    place = FileStore(_env.state_folder() / "results" / file_stem(session)).put(name, text)
     # Two thirds for the beginning, which names what ran; errors and sums come at the end.
     head, tail = text[: limit * 2 // 3], text[-(limit - limit * 2 // 3) :]
     note = f"[{len(text) - limit:,} of {len(text):,} characters left out here to save context. The whole output: {place}]"
@@ -355,9 +417,7 @@ def log_fault(event: str, exc: BaseException) -> None:
     import time
 
     try:
-        from ullage.sessions.find import state_folder
-
-        folder = state_folder()
+        folder = _env.state_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / "hooks.log"
         if path.exists() and path.stat().st_size > _LOG_BYTES:

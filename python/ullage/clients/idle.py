@@ -76,7 +76,7 @@ def _pays(session: Session) -> bool:
     from ullage.levels.cost import idle_pays, working_size
     from ullage.manager.prepare import USUAL_IDLE_PERCENT
     from ullage.policy import Policy
-    from ullage.sessions.find import inspect_opened
+    from ullage.sessions.inspected import inspect_opened
 
     policy = Policy.buffered()
     row = ModelTable.builtin().lookup(session.model)

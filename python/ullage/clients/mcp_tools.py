@@ -17,7 +17,6 @@ from ullage.sessions.find import (
     find_session,
     found_sessions,
     opened_path,
-    state_folder,
 )
 from ullage.sessions.load import Session, open_session
 
@@ -46,7 +45,7 @@ def recall(arguments: Mapping[str, Any]) -> ToolReply:
     places = {str(line.get("uuid")): at for at, line in enumerate(history)}
     names = [str(item.get(COPY_OF) or item.get("uuid")) for item in opened.items]
     sources: list[int | str] = [places.get(name, name) for name in names]
-    store = FileStore(state_folder() / "results" / file_stem(session.id))
+    store = FileStore(_env.state_folder() / "results" / file_stem(session.id))
     archive = Archive(history, store=store)
     asked = {key: value for key, value in arguments.items() if key != "session"}
     if handle := str(arguments.get("handle") or ""):
@@ -124,7 +123,7 @@ def notes(arguments: Mapping[str, Any]) -> ToolReply:
 
 def context_usage(arguments: Mapping[str, Any]) -> ToolReply:
     """How full this session's window is, and with what."""
-    from ullage.sessions.find import inspect_opened, listed
+    from ullage.sessions.inspected import inspect_opened, listed
 
     session, opened = _opened(arguments)
     row, seen = listed(session), inspect_opened(opened).inspection
@@ -180,7 +179,7 @@ def _cwd(session: FoundSession) -> str:
 
 def _memory() -> Path:
     folder = os.path.expanduser(_env.text(_env.MEMORY))  # noqa: PTH111 - empty stays empty
-    return Path(folder) if folder else state_folder() / "memory"
+    return Path(folder) if folder else _env.state_folder() / "memory"
 
 
 def _string(arguments: Mapping[str, Any], name: str) -> str:

@@ -14,7 +14,6 @@ from ullage import _env
 from ullage.clients.claude_code import HOOKS, Check, Hook, hook_additions, hook_program
 from ullage.clients.settings_file import FileChange, is_ours, with_additions, without_ours
 from ullage.exceptions import InvalidPolicy
-from ullage.sessions.find import codex_folder
 
 OtherClient = Literal["codex", "opencode"]
 
@@ -117,7 +116,7 @@ def _hook_keys(path: Path) -> Iterator[str]:
 def _trusted_keys() -> set[str]:
     """Hooks whose hash Codex keeps: it trusts those versions."""
     try:
-        hooks = tomllib.loads((codex_folder() / "config.toml").read_text("utf-8")).get("hooks")
+        hooks = tomllib.loads((_env.codex_folder() / "config.toml").read_text("utf-8")).get("hooks")
     except (OSError, ValueError):
         return set()
     state = hooks.get("state") if isinstance(hooks, dict) else None
@@ -127,7 +126,7 @@ def _trusted_keys() -> set[str]:
 
 def _path(client: OtherClient, scope: str, project: Path) -> Path:
     if client == "codex":
-        return (codex_folder() if scope == "user" else project / ".codex") / "hooks.json"
+        return (_env.codex_folder() if scope == "user" else project / ".codex") / "hooks.json"
     own = _env.folder(_env.CONFIG_HOME, ".config") / "opencode" / "plugins"
     return (own if scope == "user" else project / ".opencode" / "plugins") / "ullage.js"
 

@@ -15,9 +15,9 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
+from ullage import _env
 from ullage._start import Frozen, pattern
 from ullage.exceptions import InvalidPolicy, StoreError
-from ullage.sessions.find import state_folder
 from ullage.sessions.load import private_folder, write_private
 
 # Inserts members into a JSON file and removes them again, leaving every other byte.
@@ -330,7 +330,7 @@ def _text(data: bytes | None, path: Path) -> tuple[str, str]:
 
 def _record(path: Path) -> Path:
     name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
-    return state_folder() / "installed" / f"{name}.json"
+    return _env.state_folder() / "installed" / f"{name}.json"
 
 
 def _remember(path: Path, first: bytes | None, after: bytes) -> None:

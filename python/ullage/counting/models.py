@@ -347,7 +347,8 @@ class ModelTable(Frozen):
         Raises:
             InvalidPolicy: A file cannot be read; a value of the wrong type or sign, a key or a `like` that does not exist.
         """
-        return _merged([_builtin_document(), *(document(pathlib.Path(path)) for path in paths)])
+        others = [document(pathlib.Path(path)) for path in paths]
+        return _merged([_builtin_document(), *others]) if others else _builtin()
 
     def find(self, name: str) -> Model | None:
         """The row for a name, or `None`.

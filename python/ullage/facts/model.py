@@ -48,8 +48,7 @@ _STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class UserInput:
+class UserInput(Frozen):
     """One message that the user wrote."""
 
     index: int
@@ -104,8 +103,7 @@ class Command:
     purpose: str = ""  # what the call says that it is for
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Frozen):
     """A commit that the session made."""
 
     index: int
@@ -115,8 +113,7 @@ class Commit:
     origin: Origin = Origin.TOOL
 
 
-@dataclass(frozen=True, slots=True)
-class FailedCall:
+class FailedCall(Frozen):
     """A call that failed or was refused, and what followed."""
 
     index: int
@@ -154,8 +151,7 @@ class AnsweredQuestion(Frozen):
     origin: Origin = Origin.USER
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Frozen):
     """One item of a todo list or task board, in its newest state."""
 
     id: str
@@ -179,8 +175,7 @@ class Task:
         return self.state in STILL_OPEN
 
 
-@dataclass(frozen=True, slots=True)
-class WorkItem:
+class WorkItem(Frozen):
     """Something that was said to be still to do, in its newest state."""
 
     index: int  # of the message that said so, or that closed it

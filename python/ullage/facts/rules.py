@@ -98,7 +98,7 @@ def _marks() -> _Marks:
     either = {name: _either(text) for name, text in data.items()}
     begins = [rf"^(?:{either[mark.name.lower()]})" for mark in _Mark if mark is not _Mark.POINTS]
     words = {
-        name: re.compile(rf"\b(?:{either[name]})\b", re.IGNORECASE)
+        name: pattern(rf"\b(?:{either[name]})\b", re.IGNORECASE)
         for name in ("text", "machine_text", "own")
     }
     return _Marks(
@@ -607,7 +607,7 @@ def patterns() -> Patterns:
     texts = [_either("\n".join(data[name].values())) for name in ("not_binding", *data["order"])]
     rules, answers, content = data["rules"], data["answer"], data["content"]
     yes, no = (
-        re.compile(rf"\W*(?:(?:{_either(answers[name])})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
+        pattern(rf"\W*(?:(?:{_either(answers[name])})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
         for name in ("yes", "no")
     )
     return Patterns(
@@ -616,10 +616,10 @@ def patterns() -> Patterns:
         yes,
         no,
         SearchedPatterns([_either(rules[name]) for name in ("lasting", "constraint")]),
-        re.compile(_either(rules["imperative"]), re.IGNORECASE),
+        pattern(_either(rules["imperative"]), re.IGNORECASE),
         SearchedPatterns([_either(data["findings"][name]) for name in ("decided", "open")]),
         SearchedPatterns([_either(content[name]) for name in ("tells", "requests")]),
-        re.compile(rf"\W*(?:(?:{_either(content['nothing'])})\W*){{1,3}}", re.IGNORECASE),
+        pattern(rf"\W*(?:(?:{_either(content['nothing'])})\W*){{1,3}}", re.IGNORECASE),
     )
 
 

@@ -18,19 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
-from ullage.compaction import compact
-from ullage.compaction.assemble import repair
 from ullage.exceptions import UllageError
-from ullage.facts import collect
 from ullage.facts.sections import CLOSING
 from ullage.facts.words import is_standing
 from ullage.manager import ContextManager, ListView
 from ullage.messages import common_length, is_thinking
-from ullage.summarizers.extractive import DEFAULT_TOKENS, MIN_TOKENS, render, without_ledger
-from ullage.transcript.record import RecordFile
 
 if TYPE_CHECKING:  # reading a call needs no HTTP client
     from ullage.proxy.upstream import Endpoint, Incoming
+    from ullage.transcript.record import RecordFile
 
 _LOOKED_AT = ("messages", "chat", "responses", "compact", "count")
 
@@ -435,7 +431,7 @@ class ClientLines:
             self._lines.move_to_end((line.name, line.number))
 
 
-# A client's own compaction: recognised by documented signs, and answered without a model.
+# A client's own compaction: recognised by documented signs, and answered without a model. What summarises loads with the first one.
 
 
 REPAIR_TOKENS = 4_000
@@ -503,6 +499,8 @@ def _of_claude_code(call: ClientCall) -> AskedCompaction | None:
     text, without_request = _split(all_items[-1])
     if not text.startswith(_OPENINGS) or any(phrase not in text for phrase in _PHRASES):
         return None
+    from ullage.summarizers.extractive import without_ledger
+
     match = _INSTRUCTIONS.search(text)
     items = [*before, *([] if without_request is None else [without_request])]
     asked = without_ledger(match[1]) if match else ""
@@ -526,6 +524,8 @@ def _split(message: object, kind: str = "text") -> tuple[str, Mapping[str, Any] 
 
 def compacted_messages(asked: AskedCompaction, model: str) -> list[dict[str, Any]] | None:
     """The compacted conversation for a Codex item; `None` if nothing could be compacted."""
+    from ullage.compaction import compact
+
     try:
         result = compact(asked.items, model=model or None, provider="openai_responses", keep=0)
     except UllageError:
@@ -541,6 +541,9 @@ def extractive_text(asked: AskedCompaction, *, max_tokens: int | None = None) ->
 
     `max_tokens`: the client's output limit; `None`: only the summarizer's own.
     """
+    from ullage.facts import collect
+    from ullage.summarizers.extractive import DEFAULT_TOKENS, MIN_TOKENS, render
+
     try:
         facts = collect(asked.items)
     except UllageError:
@@ -552,6 +555,9 @@ def extractive_text(asked: AskedCompaction, *, max_tokens: int | None = None) ->
 
 def completed_text(asked: AskedCompaction, summary: str) -> str:
     """A model's summary plus the user's messages, files, commands and names that it lost, inside its tags."""
+    from ullage.compaction.assemble import repair
+    from ullage.facts import collect
+
     lost = repair(collect(asked.items), summary, tokens=REPAIR_TOKENS).text
     if not lost:
         return summary

@@ -27,7 +27,6 @@ from ullage.proxy.client_calls import (
     extractive_text,
 )
 from ullage.proxy.upstream import GatewayError, Send, end_to_end, error_body, message_in
-from ullage.sessions.find import hand_over
 from ullage.stores import DocumentStore
 
 # Opaque compaction items that the gateway gave to a client, and their messages.
@@ -347,6 +346,8 @@ def answer_by_code(
         return response_answer([text_item(text)], call.model, stream=call.streams)
     if keep_for_hook and (session := claude_session(call)):
         try:
+            from ullage.sessions.find import hand_over
+
             hand_over(session, text)
         except UllageError as exc:  # the hook then also restores what the summary has
             LOG.warning("a summary was not kept for the hook: %s", exc)

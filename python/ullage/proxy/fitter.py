@@ -23,7 +23,6 @@ from ullage.policy import Policy
 from ullage.providers.native_tools import CountedTools
 from ullage.proxy.client_calls import ClientCall, ClientLine, ClientLines, ClientList, name_of
 from ullage.stores import FolderStore
-from ullage.transcript.record import RecordFile
 
 if TYPE_CHECKING:
     from ullage.stores import DocumentStore
@@ -340,6 +339,8 @@ class Fitter:
         sent = {call.endpoint.provider: raw}
         try:
             if line.records is None:
+                from ullage.transcript.record import RecordFile
+
                 line.records = RecordFile.of(self._record, f"{line.name} {line.number}")
             if view is None:
                 line.records.add(bare, bare, range(len(bare)), head=head, form=sent)

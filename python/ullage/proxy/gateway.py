@@ -18,7 +18,6 @@ import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ullage.exceptions import InvalidPolicy
@@ -317,20 +316,16 @@ class _BoundedHeads(HttpToolsProtocol):
         if self._begun > 1 or self._answering:
             self._refuse(400, "Upgrade in a request that was sent before another was answered")
             return
-        other = _OneRequest(self.config, self.server_state, self.app_state, self.loop)
+        from uvicorn.protocols.http.h11_impl import H11Protocol
+
+        other = H11Protocol(self.config, self.server_state, self.app_state, self.loop)
+        # One request: the next one's headers would have no time limit.
+        other.on_response_complete = self.transport.close
         self._stop_timer()
         self.connections.discard(self)
         other.connection_made(self.transport)
         self.transport.set_protocol(other)
         other.data_received(self._received)
-
-
-class _OneRequest(H11Protocol):
-    """Close after its answer, since the next request's headers would have no time limit."""
-
-    def on_response_complete(self) -> None:
-        self.transport.close()
-        super().on_response_complete()
 
 
 # The listening server.
@@ -421,7 +416,6 @@ def serve(settings: ProxySettings, started: Callable[[str], None] | None = None)
 
 def _own_process() -> None:
     """Tune this process, which does nothing else, for large requests."""
-    gc.collect()
     gc.freeze()  # what was imported lives as long as the server
     gc.set_threshold(*_COLLECT)
     with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library than glibc

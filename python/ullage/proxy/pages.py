@@ -9,12 +9,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from jinja2 import Environment, Template
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
@@ -27,7 +24,10 @@ from ullage.proxy.client_calls import ClientCall, ClientLines
 from ullage.proxy.fitter import FittedCall
 from ullage.proxy.proxy_settings import host_name, is_loopback
 from ullage.proxy.upstream import ReportedTokens
-from ullage.sessions.find import age, first_words
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 MOST_ACCOUNTS = 200
 """Maximum conversations shown; the least recently used is dropped first."""
@@ -134,6 +134,8 @@ class CallAccounts:
         if not account.has_tools and account.totals.calls < _TITLED_BY:
             account.has_tools = bool((call.body or {}).get("tools"))
             if account.has_tools or not account.title:
+                from ullage.sessions.inspected import first_words  # the client has its answer now
+
                 items = [item for item in call.items or () if isinstance(item, dict)]
                 account.title = first_words(items) or account.title
         for totals in (self.totals, account.totals):
@@ -211,7 +213,9 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 @cache
 def _page() -> Template:
-    """Compiled when it is first shown: most gateways are started for requests alone."""
+    """Compiled when it is first shown: most gateways are started for requests alone, and load no library of pages or metrics."""
+    from jinja2 import Environment
+
     page = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
     return Environment(autoescape=True).from_string(page)
 
@@ -221,17 +225,20 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
 
     `lines`: conversations in memory; `None`: levels are off. `token`: see `ProxySettings.page_token`.
     """
-    registry = CollectorRegistry()
-    registry.register(_Figures(accounts, lines))
 
     async def show(request: Request) -> Response:
+        from ullage.sessions.inspected import age
+
         token_given = request.query_params.get("token")
         query = urlencode({"token": token_given}) if token_given else ""
         shown = {"accounts": list(accounts), "totals": accounts.totals, "n": "{:,}".format}
         return HTMLResponse(_page().render(shown, age=age, query=query), headers=_HEADERS)
 
     async def metrics(request: Request) -> Response:
-        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+        from prometheus_client import generate_latest
+
+        figures = generate_latest(_Figures(accounts, lines))
+        return Response(figures, media_type="text/plain; version=0.0.4")
 
     async def removed(request: Request) -> Response:
         """What left a line, as a list, or in full by its handle."""
@@ -310,6 +317,8 @@ class _Figures:
         self._accounts, self._lines = accounts, lines
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
         totals = self._accounts.totals
         for total in fields(totals):
             words, value = total.metadata["words"], getattr(totals, total.name)

@@ -30,7 +30,7 @@ from ullage.replay import (
     script_of,
 )
 from ullage.sessions import Session, compact_session
-from ullage.sessions.find import inspect_opened, title_of
+from ullage.sessions.inspected import inspect_opened, title_of
 
 # What left the window in a replay: when, by which level, why, and its text.
 

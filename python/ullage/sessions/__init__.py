@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     )
     from ullage.sessions.find import (
         FoundSession as FoundSession,
-        InspectedSession as InspectedSession,
-        ListedSession as ListedSession,
-        Spending as Spending,
         ToolFolder as ToolFolder,
         find_session,
         found_sessions,
-        inspect_session,
         last_session,
+        tool_folders as tool_folders,
+    )
+    from ullage.sessions.inspected import (
+        InspectedSession as InspectedSession,
+        ListedSession as ListedSession,
+        Spending as Spending,
+        inspect_session,
         listed as listed,
         spending_of as spending_of,
-        tool_folders as tool_folders,
     )
     from ullage.sessions.load import Session as Session, open_session as open_session
     from ullage.sessions.save import (
@@ -55,7 +57,8 @@ __all__ = [
 
 _HOMES = {
     "edit": "SessionPart Undone remove_parts session_parts undo_compaction",
-    "find": "FoundSession InspectedSession ListedSession Spending ToolFolder find_session found_sessions inspect_session last_session listed spending_of tool_folders",
+    "find": "FoundSession ToolFolder find_session found_sessions last_session tool_folders",
+    "inspected": "InspectedSession ListedSession Spending inspect_session listed spending_of",
     "load": "Session open_session",
     "save": "CompactedSession FreshSession compact_session new_session resume_line",
     "search_index": "SearchHit SearchIndex SearchedSession",

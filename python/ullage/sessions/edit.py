@@ -12,7 +12,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.facts.words import blocks_of, is_user_input, text_of
 from ullage.messages import BOUNDARY, CLEARED, COPY_OF, Item, is_summary
 from ullage.recall.text import call_title, content_text
-from ullage.sessions.find import context_tokens
+from ullage.sessions.inspected import context_tokens
 from ullage.sessions.load import Session, blocks_in, cuts_in
 from ullage.sessions.save import (
     append_view,

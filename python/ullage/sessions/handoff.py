@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 import orjson
 
+from ullage import _env
 from ullage._start import Frozen
 from ullage.counting.models import ModelTable
 from ullage.counting.window import window_for
@@ -29,16 +30,8 @@ from ullage.facts.words import blocks_of
 from ullage.messages import Item, as_blocks, is_summary, role_of, same_items
 from ullage.providers.anthropic import clean_entries
 from ullage.recall.text import content_text
-from ullage.sessions.find import (
-    FoundSession,
-    claude_folder,
-    claude_project_folder,
-    codex_folder,
-    context_tokens,
-    pi_folder,
-    state_folder,
-    title_of,
-)
+from ullage.sessions.find import FoundSession, claude_project_folder
+from ullage.sessions.inspected import context_tokens, title_of
 from ullage.sessions.load import Session, blocks_in, open_session, write_private
 from ullage.sessions.save import codex_items, compact_session, file_name, resume_line
 from ullage.transcript import resume
@@ -81,7 +74,7 @@ def _ascending(prefix: str, milliseconds: int, count: int) -> str:
 
 def _opencode(job: Handoff) -> tuple[Path, bytes]:
     """What `opencode export` would write, to be imported: OpenCode itself keeps sessions in a database."""
-    path = state_folder() / "handoff" / f"{job.name}.json"
+    path = _env.state_folder() / "handoff" / f"{job.name}.json"
     time = {"created": job.milliseconds, "updated": job.milliseconds}
     info: dict[str, Any] = {
         "id": job.name,
@@ -193,7 +186,7 @@ def _flags(item: Item) -> dict[str, bool]:
 
 
 def _claude(job: Handoff) -> tuple[Path, bytes]:
-    folder = claude_folder() / "projects" / claude_project_folder(job.cwd)
+    folder = _env.claude_folder() / "projects" / claude_project_folder(job.cwd)
     head = {"isSidechain": False, "userType": "external", "cwd": job.cwd, "sessionId": job.name}
     lines: list[dict[str, Any]] = []
     parent: str | None = None
@@ -218,7 +211,10 @@ def _claude(job: Handoff) -> tuple[Path, bytes]:
 
 def _codex(job: Handoff) -> tuple[Path, bytes]:
     path = (
-        codex_folder() / "sessions" / f"{job.now:%Y/%m/%d}" / file_name("codex", job.name, job.now)
+        _env.codex_folder()
+        / "sessions"
+        / f"{job.now:%Y/%m/%d}"
+        / file_name("codex", job.name, job.now)
     )
     meta = {
         "id": job.name,
@@ -299,7 +295,7 @@ def _pi(job: Handoff) -> tuple[Path, bytes]:
             stamped = {**message, "timestamp": job.milliseconds}
             lines.append({**line, "message": stamped, **_flags(item)})
             parent = name
-    path = pi_folder() / "sessions" / f"--{folder}--" / file_name("pi", job.name, job.now)
+    path = _env.pi_folder() / "sessions" / f"--{folder}--" / file_name("pi", job.name, job.now)
     return path, _joined(lines)
 
 
@@ -398,7 +394,7 @@ def exported(database: Path, session: str) -> Path:
             document = _document(store, session)
     except (sqlite3.Error, ValueError) as exc:
         raise StoreError(f"cannot be read: {exc}", path=str(database)) from exc
-    path = state_folder() / "opencode" / f"{quote(session, safe='')[:120]}.json"
+    path = _env.state_folder() / "opencode" / f"{quote(session, safe='')[:120]}.json"
     write_private(path, orjson.dumps(document))
     return path
 

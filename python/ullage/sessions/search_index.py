@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ullage import _env
 from ullage.exceptions import InvalidPolicy, StoreError, UllageError
 from ullage.facts.words import blocks_of
 from ullage.messages import Item, message_of, role_of
 from ullage.recall.text import content_text
-from ullage.sessions.find import FoundSession, found_sessions, opened_path, state_folder, title_of
+from ullage.sessions.find import FoundSession, found_sessions, opened_path
+from ullage.sessions.inspected import title_of
 from ullage.sessions.load import open_session, private_folder
 
 # Another version's index is made again: it holds nothing that the sessions' files do not.
@@ -82,7 +84,7 @@ class SearchIndex:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self.path = Path(path) if path is not None else state_folder() / "search.db"
+        self.path = Path(path) if path is not None else _env.state_folder() / "search.db"
         self._store = self._opened()
 
     def __enter__(self) -> SearchIndex:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any
 
 from ullage._engine import core
 from ullage._engine.digests import FoldedContext
+from ullage._start import uuid
 from ullage.counting.calibration import Weights
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import (
@@ -41,7 +41,7 @@ from ullage.transcript.render import to_messages
 
 QUEUE_LINE = "queue-operation"
 
-_NAMESPACE = uuid.UUID("8a1e0d0a-5b4e-5f0c-9d0e-0c1f0f5f7a27")
+_NAMESPACE = "8a1e0d0a-5b4e-5f0c-9d0e-0c1f0f5f7a27"
 _LINES_LATER = 60
 """So soon after its removal a text is written again by a version that does: the next entries, with progress in between."""
 
@@ -96,7 +96,7 @@ def _queued_entry(
         "isSidechain": False,
         "type": "user",
         "message": {"role": "user", "content": asked["content"]},
-        "uuid": str(uuid.uuid5(_NAMESPACE, name)),
+        "uuid": str(uuid.uuid5(uuid.UUID(_NAMESPACE), name)),
         "timestamp": line.get("timestamp") or asked.get("timestamp") or "",
         "sessionId": asked.get("sessionId") or "",
         "promptSource": QUEUED,

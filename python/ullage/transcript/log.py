@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -16,8 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
-import orjson
-
+from ullage._start import json, orjson, uuid
 from ullage.exceptions import InvalidMessage, InvalidPolicy, LogConflict, StoreError
 from ullage.messages import BOUNDARY, Item, now_in_ms
 from ullage.transcript.conversation import Conversation, FilePin

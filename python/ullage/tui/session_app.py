@@ -30,23 +30,13 @@ from textual.widgets import (
 
 from ullage.exceptions import UllageError
 from ullage.recall.text import visible
-from ullage.sessions.find import (
-    ORDER,
-    Sorting,
-    age,
-    found_sessions,
-    holds,
-    home_relative,
-    inspect_opened,
-    opened_path,
-    title_of,
-    tool_folders,
-)
+from ullage.sessions.find import found_sessions, home_relative, opened_path, tool_folders
+from ullage.sessions.inspected import ORDER, Sorting, age, holds, inspect_opened, title_of
 from ullage.tui.first_look import BAR_STYLE, bar_of, end_of, glance, rows_text
 
 if TYPE_CHECKING:
     from ullage.sessions import CompactedSession
-    from ullage.sessions.find import ListedSession
+    from ullage.sessions.inspected import ListedSession
     from ullage.tui.shown_session import RemovalRow, ShownSession
 
 
@@ -423,7 +413,7 @@ class SessionsScreen(Screen[None]):
 
     @work(thread=True)
     def _read(self) -> None:
-        from ullage.sessions.find import listed  # not for one session's first look
+        from ullage.sessions.inspected import listed  # not for one session's first look
 
         for session in found_sessions(list(tool_folders()))[:MOST_SESSIONS]:
             self.app.call_from_thread(self._add, listed(session))

@@ -6,6 +6,7 @@
 use regex::bytes::{Regex, RegexBuilder};
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::OnceLock;
 
 /// Most patterns of one set: the answer has a bit for each.
 pub const MOST_PATTERNS: usize = 63;
@@ -21,7 +22,14 @@ pub struct PatternSet {
 struct Pattern {
     maybe: Regex,
     /// The alternatives that need no second look, where that is not all of them.
-    sure: Option<Regex>,
+    sure: Option<Sure>,
+}
+
+/// Made for the first text that has the pattern: most patterns are in none of a short conversation.
+#[derive(Debug)]
+struct Sure {
+    plain: String,
+    made: OnceLock<Option<Regex>>,
 }
 
 /// What a text holds, a bit for each pattern.
@@ -83,11 +91,7 @@ impl PatternSet {
         for (at, pattern) in self.patterns.iter().enumerate() {
             if pattern.maybe.is_match(bytes) {
                 found.maybe |= 1 << at;
-                let sure = !self.wide
-                    && pattern
-                        .sure
-                        .as_ref()
-                        .is_none_or(|sure| sure.is_match(bytes));
+                let sure = !self.wide && pattern.sure.as_ref().is_none_or(|sure| sure.is_in(bytes));
                 found.sure |= u64::from(sure) << at;
             }
         }
@@ -104,14 +108,25 @@ impl Pattern {
         let mut sure: Vec<_> = alternatives(pattern);
         let all = sure.len();
         sure.retain(|part| !has_looks(part));
-        let rest = if sure.len() == all {
-            None
-        } else if sure.is_empty() {
-            Some(made(NOTHING)?)
+        let sure = (sure.len() < all).then(|| Sure::new(&sure));
+        Ok(Self { maybe, sure })
+    }
+}
+
+impl Sure {
+    fn new(parts: &[&str]) -> Self {
+        let plain = if parts.is_empty() {
+            NOTHING.to_owned()
         } else {
-            Some(made(&without_looks(&sure.join("|"), false))?)
+            without_looks(&parts.join("|"), false)
         };
-        Ok(Self { maybe, sure: rest })
+        let made = OnceLock::new();
+        Self { plain, made }
+    }
+
+    fn is_in(&self, text: &[u8]) -> bool {
+        let regex = self.made.get_or_init(|| made(&self.plain).ok());
+        regex.as_ref().is_some_and(|regex| regex.is_match(text))
     }
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -11,9 +10,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-
-from ullage._start import Frozen
+from ullage._start import Frozen, json, orjson
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import BOUNDARY, Block, StoredEntry
 from ullage.providers._common import place_result
