@@ -6,6 +6,7 @@
 use regex::bytes::{Regex, RegexBuilder};
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::OnceLock;
 
 /// Most patterns of one set: the answer has a bit for each.
 pub const MOST_PATTERNS: usize = 63;
@@ -21,7 +22,21 @@ pub struct PatternSet {
 struct Pattern {
     maybe: Regex,
     /// The alternatives that need no second look, where that is not all of them.
-    sure: Option<Regex>,
+    sure: Option<Sure>,
+}
+
+/// Made when `maybe` first matches, which most never do.
+#[derive(Debug)]
+struct Sure {
+    plain: String,
+    made: OnceLock<Option<Regex>>,
+}
+
+impl Sure {
+    fn is_match(&self, bytes: &[u8]) -> bool {
+        let made = self.made.get_or_init(|| made(&self.plain).ok());
+        made.as_ref().is_some_and(|sure| sure.is_match(bytes))
+    }
 }
 
 /// What a text holds, a bit for each pattern.
@@ -104,14 +119,14 @@ impl Pattern {
         let mut sure: Vec<_> = alternatives(pattern);
         let all = sure.len();
         sure.retain(|part| !has_looks(part));
-        let rest = if sure.len() == all {
-            None
-        } else if sure.is_empty() {
-            Some(made(NOTHING)?)
+        let plain = if sure.is_empty() {
+            NOTHING.to_owned()
         } else {
-            Some(made(&without_looks(&sure.join("|"), false))?)
+            without_looks(&sure.join("|"), false)
         };
-        Ok(Self { maybe, sure: rest })
+        let made = OnceLock::new();
+        let sure = (sure.len() < all).then_some(Sure { plain, made });
+        Ok(Self { maybe, sure })
     }
 }
 
