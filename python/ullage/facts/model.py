@@ -66,8 +66,7 @@ class UserInput:
     corrected_value: str = ""  # the value
 
 
-@dataclass(frozen=True, slots=True)
-class FileUse:
+class FileUse(NamedTuple):
     """Everything that was done to one file."""
 
     path: str
