@@ -506,9 +506,7 @@ def _assemble(
         }
         for name, hook_text in hook_context
     ]
-    front, kept_items = with_item(
-        state.source, state.ledger, state.cut, _kept_after(state), carried
-    )
+    front, kept_items = with_item(state, _kept_after(state), carried)
     # The host's standing texts stand there too; those in the system's role have another place.
     texts = [item for _, item in state.facts.standing]
     system = tuple(item for item in texts if role_of(item) == "system")

@@ -18,12 +18,7 @@ from ullage.exceptions import CompactionError, InvalidPolicy
 from ullage.facts import is_user_input
 from ullage.facts.collector import Collector
 from ullage.facts.model import Facts
-from ullage.facts.sections import (
-    alone,
-    family_of,
-    newest_item,
-    without,
-)
+from ullage.facts.sections import alone, family_of, newest_item, without
 from ullage.facts.words import (
     Standing,
     is_one_result,
@@ -61,9 +56,7 @@ class CompactionInput(Frozen):
     entries: bool  # the items are entries of a transcript
     # By position in `context`: the items that a level's message stands for. Code reads them in its place.
     originals: Mapping[int, Sequence[Item]] = field(default_factory=dict)
-    ledger: Any = field(
-        default=None, repr=False
-    )  # of `context`, by the job's weights; `None`: it is made
+    ledger: Any = None  # of `context`, by the job's weights; `None`: it is made
 
     @cached_property
     def spoken(self) -> list[tuple[int, Item]]:
@@ -497,11 +490,7 @@ def item_tokens(source: CompactionInput, ledger: Any) -> int:
 
 
 def with_item(
-    source: CompactionInput,
-    ledger: Any,
-    cut: Cut,
-    kept_items: tuple[Item, ...],
-    carried: tuple[Item, ...],
+    state: State, kept_items: tuple[Item, ...], carried: tuple[Item, ...]
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
     """What comes before the summary, and the kept messages without what moved to the front and what that replaces.
 
@@ -510,7 +499,7 @@ def with_item(
     Raises:
         CompactionError: `provider_compaction`: the item is newer than what the provider was asked to compact.
     """
-    newest = newest_item(source.context, ledger)
+    cut, newest = state.cut, newest_item(state.source.context, state.ledger)
     if newest is None or cut.start > 0:
         return carried, kept_items
     if carried:
@@ -522,7 +511,7 @@ def with_item(
         return carried if same else (alone(newest.block), *carried), kept_items
     if newest.at < cut.stop:
         return (alone(newest.block),), kept_items
-    if source.entries:
+    if state.source.entries:
         return (), kept_items
     others = (without(item) for item in kept_items)
     return (alone(newest.block),), tuple(item for item in others if item is not None)

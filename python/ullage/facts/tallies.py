@@ -257,13 +257,11 @@ class NameTally:
 
     def ranked(self, end: int, most: int) -> tuple[Name, ...]:
         """The names, those of most worth for their room at the newest message (`end`) first; ties by text."""
-        rows = self._counted.ranked(end, most)
-        return tuple(
-            [
-                Name(text, _KINDS[number], uses, last, score, _ORIGINS[author], home)
-                for text, number, uses, last, score, author, home in rows
-            ]
-        )
+        names = [
+            Name(text, _KINDS[number], uses, last, score, _ORIGINS[author], home)
+            for text, number, uses, last, score, author, home in self._counted.ranked(end, most)
+        ]
+        return tuple(names)
 
 
 class FileTally:
@@ -369,14 +367,8 @@ def _used(use: FileUse, call: CallEffect, at: int) -> FileUse:
         written = () if whole else _without_lines(written, call.removed)
     if call.code.strip():
         written = (*written[1 - MAX_WRITTEN :], (at, call.code[:MAX_CODE]))
-    return use._replace(
-        last=at,
-        changed_at=at,
-        deleted=False,
-        edits=use.edits + (not whole),
-        writes=use.writes + whole,
-        written=written,
-    )
+    use = use._replace(last=at, changed_at=at, deleted=False, written=written)
+    return use._replace(writes=use.writes + 1) if whole else use._replace(edits=use.edits + 1)
 
 
 def _without_lines(
@@ -553,7 +545,6 @@ class FailureTally:
     def __init__(self) -> None:
         self._all: list[_Failure] = []
         self._open: dict[Part, list[_Failure]] = {}
-        self._rebases: dict[Part, None] = {}  # that failed at any time
         self._changes: list[tuple[int, str]] = []
 
     def failed(self, call: CallEffect, outcome: CallOutcome, index: int) -> None:
@@ -565,8 +556,6 @@ class FailureTally:
         self._all.append(failure)
         for part in failure.left:
             self._open.setdefault(part, []).append(failure)
-            if part[1].startswith("git rebase"):
-                self._rebases[part] = None
 
     def succeeded(self, call: CallEffect, index: int) -> None:
         """Close the failures of the same thing."""
@@ -600,10 +589,9 @@ class FailureTally:
 
     def rebased(self, text: str, index: int) -> None:
         """If a rebase went through, whichever call ended it, what stopped it before is over."""
-        parts = [part for part in self._rebases if part in self._open]
-        if not parts or "Successfully rebased" not in text:
+        if not self._open or "Successfully rebased" not in text:
             return
-        for part in parts:
+        for part in [part for part in self._open if part[1].startswith("git rebase")]:
             for failure in self._open[part]:
                 failure.left = {part}  # what goes before it in a chain had succeeded
             self.succeeded(CallEffect(Action.COMMAND, "", part[1]), index)

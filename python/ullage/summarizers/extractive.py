@@ -1177,9 +1177,8 @@ def _units(
     """What the sections can say by number: new, and of the previous summary; without the course of the work if nothing is asked of it."""
     old = carried_units(facts)
     earlier = old.get(5, [])
-    said = lines.CourseUnits([], [], earlier)
-    if course:
-        said = lines.course_units(facts, [unit.text for unit in earlier])
+    texts = [unit.text for unit in earlier]
+    said = lines.course_units(facts, texts) if course else lines.CourseUnits([], [], earlier)
     old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, said.earlier, strict=True)]
     new = {
         1: requested(facts, instructions),

@@ -86,10 +86,6 @@ fn for_each_run<'a>(text: &'a str, mut take: impl FnMut(&'a str, u8)) {
         };
         let inner = if tagged { at + 2 } else { at };
         let (end, chars, seen) = run_end(text, inner);
-        if seen == LOWER && !tagged {
-            at = end; // most runs are plain words
-            continue;
-        }
         let rest = address_rest(&bytes[start..end], seen, &bytes[end..]);
         if rest > 0 {
             at = end + rest; // parameters and escapes of an address are no names
@@ -131,8 +127,8 @@ fn run_end(text: &str, start: usize) -> (usize, usize, u8) {
 
 /// Whether a run is a plain word, which names nothing: letters without a hump, perhaps with a point or colon at their end.
 fn is_word(run: &str, seen: u8) -> bool {
-    if seen & !(LOWER | UPPER | POINT | COLON) != 0 {
-        return false;
+    if seen & !(LOWER | UPPER | POINT | COLON) != 0 || seen == LOWER {
+        return seen == LOWER;
     }
     let mut bytes = run.trim_end_matches(['.', ':']).bytes();
     let mut before = b'A';
