@@ -1178,15 +1178,15 @@ def _units(
     old = carried_units(facts)
     earlier = old.get(5, [])
     texts = [unit.text for unit in earlier]
-    said = lines.course_units(facts, texts) if course else lines.CourseUnits([], [], earlier)
-    old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, said.earlier, strict=True)]
+    pieces = lines.course_units(facts, texts) if course else lines.CourseUnits([], [], earlier)
+    old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, pieces.earlier, strict=True)]
     new = {
         1: requested(facts, instructions),
         2: concepts(facts),
         3: files(facts),
         4: errors(facts),
-        5: lines.problem_solving(facts, said.remarks),
-        WRITTEN: said.written,
+        5: lines.problem_solving(facts, pieces.remarks),
+        WRITTEN: pieces.written,
         7: lines.pending(facts),
         8: current_work(facts),
     }
