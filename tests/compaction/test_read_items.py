@@ -6,7 +6,9 @@ import pytest
 
 from tests.kit import text, user
 from tests.kit.transcripts import Layout, session_file
+from ullage._engine import core
 from ullage.compaction.cut import ReadItems
+from ullage.facts.sections import newest_item
 from ullage.testing import scenario
 from ullage.transcript import resume
 
@@ -26,7 +28,7 @@ def test_of_entries_without_ids_and_with_a_provider_s_own_compaction():
     parts = ReadItems.in_context(items).parts
     assert parts == ReadItems.of(items).parts
     assert parts.ids == (0, "u")
-    assert parts.item is not None
+    assert newest_item(parts.context, core.Ledger(None, parts.context)) is not None
 
 
 def test_of_bare_messages():

@@ -18,7 +18,6 @@ from ullage.exceptions import InvalidPolicy, LogConflict
 from ullage.levels.pins import Pin
 from ullage.messages import COPY_OF, Item
 from ullage.observe.hooks import Hooks
-from ullage.policy import Policy
 from ullage.policy.whole import policy_given, refuse_unknown
 from ullage.providers.anthropic import read_thinking
 from ullage.providers.native_lists import FormList, read_form
@@ -147,7 +146,7 @@ def job_of(
         "hooks": _hooks(options.get("hooks")),
         "providers": options.get("providers") or Providers(),
         "pins": _pins(options.get("pins", ())),
-        "policy": policy_given(options.get("policy"), Policy()).fitted(window),
+        "policy": policy_given(options.get("policy")).fitted(window),
     }
     return Job(items=items, **fields)
 

@@ -43,6 +43,7 @@ from ullage.facts.sections import (
     OPENING,
     PINS_HEADING,
     holds_message,
+    newest_item,
     parse_summary,
     quoted,
     read_rules,
@@ -505,7 +506,7 @@ def _assemble(
         }
         for name, hook_text in hook_context
     ]
-    front, kept_items = with_item(state.source, state.cut, _kept_after(state), carried)
+    front, kept_items = with_item(state, _kept_after(state), carried)
     # The host's standing texts stand there too; those in the system's role have another place.
     texts = [item for _, item in state.facts.standing]
     system = tuple(item for item in texts if role_of(item) == "system")
@@ -735,8 +736,8 @@ def parts_of_target(state: State) -> dict[str, int]:
     waiting = int(least.ledger.tokens(*least.kept_range()))
     if not least.source.entries:
         waiting -= shorter_results(least.kept_items(), waiting, least.measure)[1]
-    newest_item = least.source.item
-    goes = newest_item is not None and newest_item.at < least.cut.stop
+    newest = newest_item(least.source.context, least.ledger)
+    goes = newest is not None and newest.at < least.cut.stop
     others = {
         "messages that wait for an answer": waiting,
         "the provider's own compaction": item_tokens(least.source, least.ledger) if goes else 0,

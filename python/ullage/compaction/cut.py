@@ -18,15 +18,10 @@ from ullage.exceptions import CompactionError, InvalidPolicy
 from ullage.facts import is_user_input
 from ullage.facts.collector import Collector
 from ullage.facts.model import Facts
-from ullage.facts.sections import (
-    CompactionItem,
-    alone,
-    family_of,
-    newest_item,
-    without,
-)
+from ullage.facts.sections import alone, family_of, newest_item, without
 from ullage.facts.words import (
     Standing,
+    is_one_result,
     others_in,
     standing_in,
     standing_left,
@@ -59,22 +54,19 @@ class CompactionInput(Frozen):
     ids: tuple[str | int, ...]  # for each of `context` its uuid, or its position in `items`
     earlier: tuple[Item, ...]  # what an earlier compaction took out of the context
     entries: bool  # the items are entries of a transcript
-    item: CompactionItem | None  # the provider's newest own compaction item in `context`
     # By position in `context`: the items that a level's message stands for. Code reads them in its place.
     originals: Mapping[int, Sequence[Item]] = field(default_factory=dict)
+    ledger: Any = None  # of `context`, by the job's weights; `None`: it is made
 
     @cached_property
     def spoken(self) -> list[tuple[int, Item]]:
         """Messages of the context, by position, without answers and results that stand alone: neither hosts nor summaries are there."""
-        spoken = []
-        for at, item in enumerate(self.context):
-            content = item.get("content")
-            block = content[0] if type(content) is list and len(content) == 1 else None
-            is_result = type(block) is dict and block.get("type") == "tool_result"
-            is_answer = item.get("role") == "assistant"
-            if not (is_result or is_answer) or "isCompactSummary" in item:
-                spoken.append((at, item))
-        return spoken
+        return [
+            (at, item)
+            for at, item in enumerate(self.context)
+            if "isCompactSummary" in item
+            or not (item.get("role") == "assistant" or is_one_result(item))
+        ]
 
     @cached_property
     def newest_input(self) -> int | None:
@@ -133,16 +125,15 @@ class ReadItems(tuple[Item, ...]):
         return items
 
     @classmethod
-    def in_context(cls, sequence: Sequence[Item]) -> ReadItems:
-        """Entries that a replay has found to be the context: it is not asked again what stands in it."""
+    def in_context(cls, sequence: Sequence[Item], ledger: Any = None) -> ReadItems:
+        """Entries that a replay has found to be the context, perhaps with their ledger: it is not asked again what stands in it."""
         items = cls(sequence)
         if not any("message" in item and "role" not in item for item in items):
             return cls.of(sequence)
         names = (item.get("uuid") for item in items)
         ids = tuple(name if isinstance(name, str) else at for at, name in enumerate(names))
         context = tuple(items)
-        newest = newest_item(context)
-        items.parts = CompactionInput(context, (), context, context, ids, (), True, newest)
+        items.parts = CompactionInput(context, (), context, context, ids, (), True, ledger=ledger)
         return items
 
 
@@ -165,9 +156,7 @@ def read_source(sequence: Sequence[Item]) -> CompactionInput:
     numbered = range(head, len(items))
     places = [at for at in numbered if "role" in items[at] or message_of(items[at]) is not None]
     context = tuple([items[at] for at in places])
-    newest = newest_item(context)
-    ids = tuple(places)
-    return CompactionInput(items, items[:head], context, context, ids, (), False, newest)
+    return CompactionInput(items, items[:head], context, context, tuple(places), (), False)
 
 
 def _uuid(item: Item) -> str:
@@ -191,7 +180,7 @@ def _of_entries(items: tuple[Item, ...]) -> CompactionInput:
     inside = set(places)
     last = max((at for at, item in enumerate(items) if is_boundary(item)), default=-1)
     earlier = tuple(items[at] for at in range(max(last, 0)) if at not in inside)
-    return CompactionInput(items, (), context, stored, ids, earlier, True, newest_item(context))
+    return CompactionInput(items, (), context, stored, ids, earlier, True)
 
 
 # Where to cut: what the summary replaces, and what stays verbatim.
@@ -483,7 +472,7 @@ def after_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
     Raises:
         CompactionError: `provider_compaction`: the item is in what a partial compaction takes from the end.
     """
-    newest = source.item
+    newest = newest_item(source.context, ledger)
     if newest is not None and cut.start > 0 and newest.at >= cut.start:
         raise _refused("it would come after the messages that are kept")
     if newest is None or not source.entries or cut.start > 0 or newest.at < cut.stop:
@@ -496,11 +485,12 @@ def after_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
 
 def item_tokens(source: CompactionInput, ledger: Any) -> int:
     """Tokens of the message with the newest item, which stays; 0: there is none."""
-    return 0 if source.item is None else int(ledger.message(source.item.at).tokens)
+    newest = newest_item(source.context, ledger)
+    return 0 if newest is None else int(ledger.message(newest.at).tokens)
 
 
 def with_item(
-    source: CompactionInput, cut: Cut, kept_items: tuple[Item, ...], carried: tuple[Item, ...]
+    state: State, kept_items: tuple[Item, ...], carried: tuple[Item, ...]
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
     """What comes before the summary, and the kept messages without what moved to the front and what that replaces.
 
@@ -509,7 +499,7 @@ def with_item(
     Raises:
         CompactionError: `provider_compaction`: the item is newer than what the provider was asked to compact.
     """
-    newest = source.item
+    cut, newest = state.cut, newest_item(state.source.context, state.ledger)
     if newest is None or cut.start > 0:
         return carried, kept_items
     if carried:
@@ -521,7 +511,7 @@ def with_item(
         return carried if same else (alone(newest.block), *carried), kept_items
     if newest.at < cut.stop:
         return (alone(newest.block),), kept_items
-    if source.entries:
+    if state.source.entries:
         return (), kept_items
     others = (without(item) for item in kept_items)
     return (alone(newest.block),), tuple(item for item in others if item is not None)
@@ -715,7 +705,7 @@ def prepare(job: Job) -> State:
     source = read_source(job.items)
     if not source.context:
         raise CompactionError("not_enough_messages", "there are no messages to compact")
-    ledger = core.Ledger(job.weights, source.context)
+    ledger = core.Ledger(job.weights, source.context) if source.ledger is None else source.ledger
     tokens = int(ledger.tokens())
     overhead = int(ledger.overhead or 0) if job.overhead_tokens is None else job.overhead_tokens
     # Whatever the cut, what the host put there to stand takes its room. A summary needs room too: a quarter is reserved for it, and

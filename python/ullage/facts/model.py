@@ -65,8 +65,7 @@ class UserInput(Frozen):
     corrected_value: str = ""  # the value
 
 
-@dataclass(frozen=True, slots=True)
-class FileUse:
+class FileUse(NamedTuple):
     """Everything that was done to one file."""
 
     path: str

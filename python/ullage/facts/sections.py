@@ -430,11 +430,6 @@ def alone(block: BlockView) -> dict[str, Any]:
     return {"role": "assistant", "content": [block]}
 
 
-def has_items(item: Item) -> bool:
-    """Whether a message or entry holds any provider's item."""
-    return any(family_of(inner) for inner in _compaction_items_blocks(item))
-
-
 def without(item: Item) -> Item | None:
     """The message or entry less such items; the same object if it has none, `None` if nothing else is in it."""
     blocks = _compaction_items_blocks(item)

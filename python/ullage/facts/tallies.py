@@ -224,6 +224,7 @@ WEIGHTS = {"user": 8, "call": 4, "assistant": 3, "edit": 2, "summary": 2, "resul
 names of the next 20 tool calls best in recorded sessions (see `benches/fidelity`)."""
 
 _NUMBERS = {author: number for number, author in enumerate(WEIGHTS)}
+_KINDS: dict[int | None, NameKind] = {None: NameKind.COMMAND, **dict(enumerate(KINDS))}
 # By the numbers of the authors.
 _ORIGINS = [
     {"user": Origin.USER, "summary": Origin.SUMMARY, "result": Origin.TOOL}.get(
@@ -256,10 +257,10 @@ class NameTally:
 
     def ranked(self, end: int, most: int) -> tuple[Name, ...]:
         """The names, those of most worth for their room at the newest message (`end`) first; ties by text."""
-        names = []
-        for text, number, count, last, score, author, home in self._counted.ranked(end, most):
-            kind = NameKind.COMMAND if number is None else KINDS[number]
-            names.append(Name(text, kind, count, last, score, _ORIGINS[author], home))
+        names = [
+            Name(text, _KINDS[number], uses, last, score, _ORIGINS[author], home)
+            for text, number, uses, last, score, author, home in self._counted.ranked(end, most)
+        ]
         return tuple(names)
 
 
@@ -312,9 +313,9 @@ class FileTally:
                     if undoes["stash"]:
                         self._stashed[path] = use
                     if not undoes["rm"]:
-                        use = replace(use, changed_at=-1, edits=0, writes=0)
+                        use = use._replace(changed_at=-1, edits=0, writes=0)
                     deleted = undoes["rm"] is not None
-                    self._files[path] = replace(use, written=(), deleted=deleted)
+                    self._files[path] = use._replace(written=(), deleted=deleted)
 
     def _move(self, names: Sequence[str], folder: str) -> None:
         """The files of all names but the last have another path from now on."""
@@ -328,7 +329,7 @@ class FileTally:
             within = len(names) > 2 or target.endswith(("/", "."))
             if within or any(other.startswith(f"{new}/") for other in self._files):
                 new = f"{new}/{basename(path)}"
-            self._put(replace(self._files.pop(path), path=new))
+            self._put(self._files.pop(path)._replace(path=new))
 
     def _file(self, name: str, folder: str) -> str:
         """Which file a command means by a name; empty: none that is known, or one of several."""
@@ -358,19 +359,16 @@ def _used(use: FileUse, call: CallEffect, at: int) -> FileUse:
         start = max(call.start, 1)
         asked = (start, start + call.lines - 1 if call.lines else 0)
         ranges = merge_ranges((*use.ranges, asked))[-MAX_RANGES:]
-        return replace(use, last=at, reads=use.reads + 1, ranges=ranges)
-    use = replace(use, last=at, changed_at=at, deleted=call.action is Action.DELETE)
+        return use._replace(last=at, reads=use.reads + 1, ranges=ranges)
     if call.action is Action.DELETE:
-        return replace(use, written=())
-    if call.action is Action.WRITE:
-        use = replace(use, writes=use.writes + 1, written=())
-    else:
-        written = _without_lines(use.written, call.removed) if call.removed else use.written
-        use = replace(use, edits=use.edits + 1, written=written)
-    if not call.code.strip():
-        return use
-    code = call.code[:MAX_CODE]
-    return replace(use, written=(*use.written[1 - MAX_WRITTEN :], (at, code)))
+        return use._replace(last=at, changed_at=at, deleted=True, written=())
+    whole, written = call.action is Action.WRITE, use.written
+    if whole or call.removed:
+        written = () if whole else _without_lines(written, call.removed)
+    if call.code.strip():
+        written = (*written[1 - MAX_WRITTEN :], (at, call.code[:MAX_CODE]))
+    use = use._replace(last=at, changed_at=at, deleted=False, written=written)
+    return use._replace(writes=use.writes + 1) if whole else use._replace(edits=use.edits + 1)
 
 
 def _without_lines(
@@ -591,10 +589,9 @@ class FailureTally:
 
     def rebased(self, text: str, index: int) -> None:
         """If a rebase went through, whichever call ended it, what stopped it before is over."""
-        parts = [part for part in self._open if part[1].startswith("git rebase")]
-        if not parts or "Successfully rebased" not in text:
+        if not self._open or "Successfully rebased" not in text:
             return
-        for part in parts:
+        for part in [part for part in self._open if part[1].startswith("git rebase")]:
             for failure in self._open[part]:
                 failure.left = {part}  # what goes before it in a chain had succeeded
             self.succeeded(CallEffect(Action.COMMAND, "", part[1]), index)

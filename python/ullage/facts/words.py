@@ -844,7 +844,7 @@ def summary_text(item: Any) -> str:
     if is_summary(item):
         return text_of(item)
     message = message_of(item) or {}
-    if message.get("role") != "user" or _is_one_result(message) or is_hidden(item):
+    if message.get("role") != "user" or is_one_result(message) or is_hidden(item):
         return ""
     texts = _texts(message)
     for at, text in enumerate(texts, 1):
@@ -855,7 +855,7 @@ def summary_text(item: Any) -> str:
     return ""
 
 
-def _is_one_result(message: Mapping[str, Any]) -> bool:
+def is_one_result(message: Mapping[str, Any]) -> bool:
     """Whether a message is a tool's result and nothing else: half of the messages of most conversations."""
     content = message.get("content")
     if type(content) is not list or len(content) != 1:
@@ -887,7 +887,7 @@ def standing_in(item: Any) -> list[Standing]:
     """The texts in a message that the host put there to stand; of a message of the system's role all of it is one."""
     message = message_of(item) or {}
     role = message.get("role")
-    if role == "assistant" or _is_one_result(message) or is_hidden(item):
+    if role == "assistant" or is_one_result(message) or is_hidden(item):
         return []  # hidden: of a log, whose client puts such texts in again by itself
     if role == "system" or role == "developer":
         whole = text_of(message)

@@ -14,7 +14,7 @@ from ullage._start import Frozen, hashlib, pattern
 from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
 from ullage.facts.sections import newest_item
-from ullage.facts.words import blocks_of, flat_text, is_host_only, standing_in, text_of
+from ullage.facts.words import blocks_of, flat_text, is_host_only, text_of
 from ullage.levels.fold import fitted, record_of
 from ullage.levels.level import (
     NEVER,
@@ -27,7 +27,7 @@ from ullage.levels.level import (
     usable,
 )
 from ullage.levels.snip import within
-from ullage.levels.view import Made, StageReport, View, names_of, spans, unrecorded
+from ullage.levels.view import TEXTS, Made, StageReport, View, names_of, spans, unrecorded
 from ullage.messages import uuid_of
 from ullage.policy import Policy
 from ullage.recall.text import NamedSpan, render
@@ -465,7 +465,6 @@ WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "u
 # Plain numbers: an enum's own operators are slow, and every message is asked.
 _USER_INPUT = int(MessageFlag.USER_INPUT)
 _USER, _ASSISTANT, _RESULT = int(Role.USER), int(Role.ASSISTANT), int(BlockKind.TOOL_RESULT)
-_TEXTS = (int(BlockKind.TEXT), int(BlockKind.UNKNOWN))
 _APART = (int(Role.SYSTEM), int(Role.NONE))
 
 
@@ -499,8 +498,7 @@ def protected(view: View, policy: Policy) -> set[int]:
         for block in ledger.blocks(at)
         if block.kind == _RESULT
     )
-    texts = (at for at in ledger.with_kinds(*_TEXTS) if roles[at] != _ASSISTANT)
-    apart.update(at for at in texts if standing_in(view.messages[at]))
+    apart.update(at for at, _ in view.standing())
     if item := newest_item(view.messages, ledger):
         apart.add(item.at)
     apart.update(islice(inputs, rules.user_inputs), islice(answers, rules.assistant_messages))
@@ -616,7 +614,7 @@ class _Mentions:
     def __init__(self, view: View) -> None:
         self.newest: dict[str, int] = {}  # the last message that mentions each
         self._inputs: dict[int, set[str]] = {}  # by `id` of a call's input
-        for at in view.ledger.with_kinds(*_TEXTS, int(BlockKind.TOOL_USE)):
+        for at in view.ledger.with_kinds(*TEXTS, int(BlockKind.TOOL_USE)):
             for block in blocks_of(view.originals[at]):
                 if block.get("type") in ("text", "tool_use"):
                     value: Any = block.get("text") or block.get("input")

@@ -14,7 +14,7 @@ from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role
 from ullage._start import Frozen
 from ullage.counting.calibration import Weights
 from ullage.facts.sections import alone, holds, newest_item, without
-from ullage.facts.words import standing_left
+from ullage.facts.words import Standing, standing_in, standing_left
 from ullage.messages import Item, as_blocks, as_sent, is_thinking, message_of, role_of, same_items
 
 if TYPE_CHECKING:
@@ -216,6 +216,8 @@ def _input_of(item: Item, number: int) -> Mapping[str, Any]:
 
 
 _SYSTEM = bytes((Role.SYSTEM,))
+# What text may be to the ledger.
+TEXTS = (int(BlockKind.TEXT), int(BlockKind.UNKNOWN))
 _ITEM = "item:"
 # How the key of a message begins that holds standing texts of the host and nothing else.
 HOST = "host:"
@@ -233,7 +235,7 @@ def _with_standing(view: View, parts: Parts) -> Parts:
     messages = view.messages
     removed = set(range(len(messages))).difference(part for part in parts if isinstance(part, int))
     new_messages = [part.message for part in parts if isinstance(part, Made)]
-    left = standing_left(messages, removed, new_messages) if removed else []
+    left = standing_left(messages, removed, new_messages, view.standing()) if removed else []
     if not left:
         return parts
     # Before the first part that followed the texts or replaces them; after a provider's item: what stands before that is not read.
@@ -260,9 +262,9 @@ def _with_standing(view: View, parts: Parts) -> Parts:
     return [*parts[:place], *back, *later[:answer], *system, *later[answer:]]
 
 
-def standing_tokens(view: Any, removed: Collection[int]) -> int:
+def standing_tokens(view: View, removed: Collection[int]) -> int:
     """Tokens of the standing texts in messages that go: the texts come back."""
-    left = standing_left(view.messages, removed)
+    left = standing_left(view.messages, removed, texts=view.standing())
     return int(core.Ledger(view.weights, [item for _, item in left]).tokens())
 
 
@@ -768,6 +770,12 @@ class View:
         # A copy: a level may change the view while it looks.
         results = iter(self._results[self._first_result(start) :])
         return results if stop is None else takewhile(lambda result: result.message < stop, results)
+
+    def standing(self) -> list[tuple[int, list[Standing]]]:
+        """The texts that hosts put there to stand, by their positions."""
+        roles = self.ledger.roles()
+        spoken = (at for at in self.ledger.with_kinds(*TEXTS) if roles[at] != Role.ASSISTANT)
+        return [(at, texts) for at in spoken if (texts := standing_in(self.messages[at]))]
 
     def images(self) -> int:
         """Images of the request, those in tool results too; each message is looked at once."""

@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, NamedTuple, Self, cast, dataclass_transform
 
 from ullage._start import Frozen, pathlib
@@ -482,11 +483,13 @@ class Policy:
                 raise InvalidPolicy(low_name, low, f"must not be above {high_name} ({high:,})")
 
     @classmethod
+    @cache
     def buffered(cls) -> Self:
         """Fixed buffers below the window, all levels; the default."""
         return cls()
 
     @classmethod
+    @cache
     def ladder(cls) -> Self:
         """Shares of the window: nothing up to 40 %, snip from 40, one-line results from 60, summary from 80, truncation from 95."""
         return cls(preset="ladder").change(
@@ -647,14 +650,14 @@ class Policy:
 # A policy argument: a `Policy`, or the name of a preset.
 
 
-def policy_given(policy: Policy | str | None, usual: Policy | None = None) -> Policy:
+def policy_given(policy: Policy | str | None) -> Policy:
     """The policy that was passed, or the preset of that name; `None`: `Policy.buffered()`.
 
     Raises:
         InvalidPolicy: It is neither; names the value.
     """
     if policy is None:
-        return Policy.buffered() if usual is None else usual
+        return Policy.buffered()
     if isinstance(policy, Policy):
         return policy
     limit = "must be a Policy, or the name of a preset: buffered, ladder"

@@ -361,13 +361,14 @@ def compact_session(
     before = None if count.anchor is None or overhead is None else count.total
     if options.get("overhead_tokens") is not None:
         overhead = options["overhead_tokens"]
-    elif before is None:
-        overhead = session.overhead_tokens(weights)
+    elif overhead is None:  # a figure of before a compaction may say it
+        overhead = session.overhead_tokens(weights) if session.boundaries else 0
     of_job: dict[str, Any] = {
         **options,
         "model": model,
         "context_tokens": before,
         "overhead_tokens": overhead,
+        "ledger": ledger,
         "transcript_path": str(target or session.path)
         if transcript_path is None
         else transcript_path,
@@ -402,7 +403,7 @@ def _record(session: Session, done: CompactedSession, path: str | os.PathLike[st
 
 def _compacted(items: ReadItems, options: Mapping[str, Any]) -> CompactionResult:
     """The compaction, not written."""
-    of_job = dict(options)
+    of_job = {name: value for name, value in options.items() if name != "ledger"}
     around = {"listeners": of_job.pop("listeners", ()), "cancel": of_job.pop("cancel", None)}
     job = job_of(items, **of_job)
     return run_flow(compaction_flow(job), job, **around)
@@ -416,8 +417,9 @@ def _as_claude_code(
             reason = f"is a {session.format} file, to which a compaction cannot be appended"
             raise StoreError(reason, path=str(target), hint="name another file to write")
         refuse_managers(session.items, str(target))
-    session, losses = _writable(session)
-    items = ReadItems.in_context(session.items)
+    opened, (session, losses) = session, _writable(session)
+    ledger = options["ledger"] if session is opened else None
+    items = ReadItems.in_context(session.items, ledger)
     result = _compacted(items, options)
     if target is None or not result.compacted:
         messages = resume([*session.items, *result.new_entries]).messages
@@ -497,7 +499,7 @@ def _in_own_format(
     session: Session, target: Path | None, options: Mapping[str, Any], before_write: BeforeWrite
 ) -> CompactedSession | None:
     """The compaction as lines of the session's format; `None` if that format cannot say it."""
-    items = ReadItems.in_context(session.items)
+    items = ReadItems.in_context(session.items, options["ledger"])
     result = _compacted(items, options)
     messages = resume([*session.items, *result.new_entries]).messages
     if not result.compacted:

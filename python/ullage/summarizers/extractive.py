@@ -1136,7 +1136,8 @@ def needed_tokens(facts: Facts) -> int:
     Args:
         facts: Of what is summarised.
     """
-    new, old = _units(facts, "")
+    # The course of the work has no essential lines.
+    new, old = _units(facts, "", course=False)
     words = users_words.words_need(facts.inputs).whole + _cost(old.get(6))
     others = sum(_essential(facts, new, old).values())
     return max(words * 100 // WORDS_PERCENT, words + others) + _FRAME
@@ -1209,19 +1210,22 @@ def _moved(unit: Unit, words: tuple[str, ...]) -> Unit:
     return unit._replace(rank=unit.rank - lines.ESSENTIAL if unit.rank < 0 else unit.rank // _FOCUS)
 
 
-def _units(facts: Facts, instructions: str) -> tuple[dict[int, list[Unit]], dict[int, list[Unit]]]:
-    """What the sections can say by number: new, and of the previous summary."""
+def _units(
+    facts: Facts, instructions: str, *, course: bool = True
+) -> tuple[dict[int, list[Unit]], dict[int, list[Unit]]]:
+    """What the sections can say by number: new, and of the previous summary; without the course of the work if nothing is asked of it."""
     old = carried_units(facts)
     earlier = old.get(5, [])
-    course, written, ranked = lines.course_units(facts, [unit.text for unit in earlier])
-    old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, ranked, strict=True)]
+    texts = [unit.text for unit in earlier]
+    pieces = lines.course_units(facts, texts) if course else lines.CourseUnits([], [], earlier)
+    old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, pieces.earlier, strict=True)]
     new = {
         1: requested(facts, instructions),
         2: concepts(facts),
         3: files(facts),
         4: errors(facts),
-        5: lines.problem_solving(facts, course),
-        WRITTEN: written,
+        5: lines.problem_solving(facts, pieces.remarks),
+        WRITTEN: pieces.written,
         7: lines.pending(facts),
         8: current_work(facts),
     }

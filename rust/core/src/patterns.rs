@@ -20,16 +20,10 @@ pub struct PatternSet {
 
 #[derive(Debug)]
 struct Pattern {
+    text: String,
     maybe: Regex,
-    /// The alternatives that need no second look, where that is not all of them.
-    sure: Option<Sure>,
-}
-
-/// Made for the first text that has the pattern: most patterns are in none of a short conversation.
-#[derive(Debug)]
-struct Sure {
-    plain: String,
-    made: OnceLock<Option<Regex>>,
+    /// The alternatives that need no second look, where that is not all of them; made when `maybe` first matches, which most never do.
+    sure: OnceLock<Option<Regex>>,
 }
 
 /// What a text holds, a bit for each pattern.
@@ -91,7 +85,7 @@ impl PatternSet {
         for (at, pattern) in self.patterns.iter().enumerate() {
             if pattern.maybe.is_match(bytes) {
                 found.maybe |= 1 << at;
-                let sure = !self.wide && pattern.sure.as_ref().is_none_or(|sure| sure.is_in(bytes));
+                let sure = !self.wide && pattern.sure().is_none_or(|sure| sure.is_match(bytes));
                 found.sure |= u64::from(sure) << at;
             }
         }
@@ -102,31 +96,23 @@ impl PatternSet {
 impl Pattern {
     fn new(pattern: &str, wide: bool) -> Result<Self, regex::Error> {
         let maybe = made(&without_looks(pattern, wide))?;
-        if wide {
-            return Ok(Self { maybe, sure: None });
-        }
-        let mut sure: Vec<_> = alternatives(pattern);
-        let all = sure.len();
-        sure.retain(|part| !has_looks(part));
-        let sure = (sure.len() < all).then(|| Sure::new(&sure));
-        Ok(Self { maybe, sure })
+        let (text, sure) = (pattern.to_owned(), OnceLock::new());
+        Ok(Self { text, maybe, sure })
     }
-}
 
-impl Sure {
-    fn new(parts: &[&str]) -> Self {
-        let plain = if parts.is_empty() {
-            NOTHING.to_owned()
-        } else {
-            without_looks(&parts.join("|"), false)
+    fn sure(&self) -> Option<&Regex> {
+        let make = || {
+            let mut sure = alternatives(&self.text);
+            let all = sure.len();
+            sure.retain(|part| !has_looks(part));
+            if sure.len() == all {
+                return None;
+            }
+            let plain = without_looks(&sure.join("|"), false);
+            let plain = if sure.is_empty() { NOTHING } else { &plain };
+            made(plain).or_else(|_| made(NOTHING)).ok()
         };
-        let made = OnceLock::new();
-        Self { plain, made }
-    }
-
-    fn is_in(&self, text: &[u8]) -> bool {
-        let regex = self.made.get_or_init(|| made(&self.plain).ok());
-        regex.as_ref().is_some_and(|regex| regex.is_match(text))
+        self.sure.get_or_init(make).as_ref()
     }
 }
 

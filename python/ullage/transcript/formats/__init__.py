@@ -68,9 +68,12 @@ def recognised(path: str | os.PathLike[str]) -> tuple[OpenedFile, str]:
     Raises:
         InvalidTranscript, StoreError: See `detect`.
     """
-    source = OpenedFile(path)
-    if any(map(_is_claudes, source.head)):
-        return source, CLAUDE_CODE
+    source, head = OpenedFile(path), list[dict[str, Any]]()
+    for line in source.starts():  # one of the first says it as a rule
+        if _is_claudes(line):
+            return source, CLAUDE_CODE
+        head.append(line)
+    source.head = head
     for name in _MODULES:
         if _fits(source, name):
             return source, name

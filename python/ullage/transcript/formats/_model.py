@@ -232,6 +232,10 @@ class OpenedFile:
     @cached_property
     def head(self) -> list[dict[str, Any]]:
         """Objects of the first lines, as far as they are JSON objects; the rest is not read."""
+        return list(self.starts())
+
+    def starts(self) -> Iterator[dict[str, Any]]:
+        """The same, one by one."""
         start = self._read(_HEAD_BYTES)
         whole = len(start) < _HEAD_BYTES
         start = start.removeprefix(_BOM)
@@ -240,7 +244,7 @@ class OpenedFile:
             start = start or self.data  # which says that there is nothing
         else:  # the first line however long it is
             start = start[:end] if end > 0 else self.data.split(b"\n", 1)[0]
-        return _objects(start.split(b"\n", _HEAD_LINES)[:_HEAD_LINES])
+        yield from _objects(start.split(b"\n", _HEAD_LINES)[:_HEAD_LINES])
 
     @cached_property
     def document(self) -> Any:
@@ -288,7 +292,7 @@ class OpenedFile:
 
     def newest(self, count: int) -> list[dict[str, Any]]:
         """The objects of so many lines at the end, oldest first; what is no JSON object is passed over."""
-        return _objects(self.data.rstrip().rsplit(b"\n", count)[-count:])
+        return list(_objects(self.data.rstrip().rsplit(b"\n", count)[-count:]))
 
     def warn(self, line: int, reason: str) -> None:
         """Record what was skipped or repaired."""
@@ -303,10 +307,10 @@ def _still(file: FileIO, data: bytes, before: os.stat_result, after: os.stat_res
     return len(data) >= before.st_size and file.read(len(data)) == data
 
 
-def _objects(lines: list[bytes]) -> list[dict[str, Any]]:
+def _objects(lines: list[bytes]) -> Iterator[dict[str, Any]]:
     """The JSON objects in lines; what is none is passed over."""
     values = (value for line in lines for value in _values(line) or ())
-    return [value for value in values if isinstance(value, dict)]
+    return (value for value in values if isinstance(value, dict))
 
 
 def _values(text: bytes) -> list[Any] | None:
