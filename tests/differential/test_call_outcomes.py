@@ -85,9 +85,7 @@ FAILED tests/test_sums.py::test_total - assert 4 == 3"""
         ("--- FAIL: TestA", "--- FAIL: TestA"),
     ],
 )  # fmt: skip
-def test_a_failed_test_is_told_by_its_name_and_what_it_expected(
-    module: Any, text: str, line: str
-) -> None:
+def test_a_failed_test_is_named_with_what_it_expected(module: Any, text: str, line: str) -> None:
     assert module.read_result(text, True) == (True, None, line)
 
 

@@ -1070,7 +1070,7 @@ def test_a_remark_that_announces_an_edit_says_where_it_was_made():
     assert "Let me raise it: [edited scan.py, limits.py]" in text
 
 
-def test_the_words_that_the_newest_message_answers_are_told():
+def test_the_words_that_the_newest_message_answers_stand():
     text = state_of(said("The cause is the lease of the index."), user("No, it is not."))
     assert "- Reported (message 1): The cause is the lease of the index." in text
     assert "The newest user message has not been answered yet" in text

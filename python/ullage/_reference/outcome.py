@@ -82,8 +82,8 @@ def _error_line(text: str) -> str:
     stripped = (line.strip() for line in islice(_lines(text), SCANNED_LINES))
     lines = [line[:LINE_CHARS] for line in stripped if line and not is_framing(line[:LINE_CHARS])]
     patterns = (_ASSERTED, _STRONG, _ERROR)
-    found = (next(filter(pattern.search, lines), "") for pattern in patterns)
-    line = next(filter(None, found), "") or (lines[0] if lines else "")
+    first = (next(filter(pattern.search, lines), "") for pattern in patterns)
+    line = next(filter(None, first), "") or (lines[0] if lines else "")
     test = next(filter(_FAILED_TEST.search, lines), line)
     return line if test == line else f"{test[:TEST_CHARS]} / {line}"[:LINE_CHARS]
 
