@@ -201,9 +201,17 @@ def compaction(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
     import ullage
 
     items, count = loaded(folder, "messages.json"), MESSAGES // 5
-    # Another conversation goes before: what a compaction keeps for a second one of the same would take a quarter off.
-    each = iter((items[count : 2 * count], items[:count]))
-    return lambda: ullage.compact(next(each), model="claude-sonnet-4-5"), count
+    parts = [items[at : at + count] for at in range(0, MESSAGES, count)]
+
+    def compacted(part: list[Any]) -> object:
+        return ullage.compact(part, model="claude-sonnet-4-5")
+
+    # Other conversations go before: what a compaction keeps for a second one of the same would take a quarter off, and patterns are made
+    # when a conversation first needs them.
+    for part in parts[2:]:
+        compacted(part)
+    each = iter(parts[1::-1])
+    return lambda: compacted(next(each)), count
 
 
 CASES = (
