@@ -390,8 +390,8 @@ _CHECKS = pattern(
 MOST_CHECKS, RECENT = 3, 100
 
 
-def checks(facts: Facts) -> str:
-    """How the newest runs of tests, linters and builds ended, and what was edited after the last of them; empty: none ran."""
+def _newest_checks(facts: Facts) -> dict[tuple[str, ...], list[tuple[_Check, Command]]]:
+    """The newest runs of tests, linters and builds, by the files that were edited after them."""
     newest: dict[_Check, Command] = {}
     for command in facts.commands[-RECENT:]:
         if not _CHECKS.search(command.text):
@@ -411,12 +411,17 @@ def checks(facts: Facts) -> str:
             }
             newest[_Check(part, folder)] = command
     changes = {file.path: file.changed_at for file in facts.files if file.changed}
-    shown = [*newest.items()][-MOST_CHECKS:]
     in_order = sorted(changes, key=changes.__getitem__)
     # Of each run its own: one from before all of the work says nothing of it.
     since = defaultdict[tuple[str, ...], list[tuple[_Check, Command]]](list)
-    for check, run in shown:
+    for check, run in [*newest.items()][-MOST_CHECKS:]:
         since[tuple(path for path in in_order if changes[path] > run.index)].append((check, run))
+    return since
+
+
+def checks(facts: Facts) -> str:
+    """How the newest runs of tests, linters and builds ended, and what was edited after each of them; empty: none ran."""
+    since = _newest_checks(facts)
     texts = [_ended(since[()])] if () in since else []
     for edited, runs in since.items():
         if edited:
@@ -426,6 +431,26 @@ def checks(facts: Facts) -> str:
     return f"Checks: {'; '.join(texts)}" if texts else ""
 
 
+def due(facts: Facts) -> str:
+    """What the records say is due next, where the assistant was at work: checks that failed, the task begun, checks from before the last edits; empty: nothing."""
+    if not lines.is_in_progress(facts):
+        return ""
+    failed, stale = [], []
+    for edited, runs in _newest_checks(facts).items():
+        for (part, _), run in runs:
+            if run.ok is False:
+                failed.append(inline(part, SHORT_CHECK))
+            elif run.ok and edited:
+                stale.append(inline(part, SHORT_CHECK))
+    begun = [task for task in facts.tasks if task.open and task.subject]
+    begun.sort(key=lambda task: task.status != "in_progress")
+    parts = [f"{', '.join(failed)} failed when last run"] if failed else []
+    parts += [f"the task “{one_line(begun[0].subject, SHORT_FAILURE)}” is open"] if begun else []
+    parts += [f"{', '.join(stale)} not run since the last edits"] if stale else []
+    return f"Due by the records: {'; '.join(parts)}." if parts else ""
+
+
+SHORT_CHECK = 60  # characters of a check where it is due
 MOST_EDITED = 4  # files that are named of those that were edited since
 # Commands that keep books or move files, whatever these are called.
 _NO_CHECK = pattern(
@@ -695,10 +720,17 @@ def _rows(step: ToolStep) -> str:
 
 
 def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
-    """Section 9: where it stood, in the session's own words. No step is made up.
+    """Section 9: where it stood, in the session's own words, and what the records say is due. No step is made up.
 
     `called`: section 8 shows the calls that followed the newest words, if any did.
     """
+    to_do = due(facts)
+    if not to_do or 2 * cost(to_do) > tokens:
+        return _newest_step(facts, tokens, called=called)
+    return f"{_newest_step(facts, tokens - cost(to_do), called=called)}\n{to_do}"
+
+
+def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
     last, now = facts.statements[-1] if facts.statements else None, facts.state
     if not lines.ends_with_words(facts):
         return "The messages after this summary show where it stands."

@@ -1049,16 +1049,23 @@ def finished_in_line(units: Sequence[Unit], tokens: int) -> list[Unit]:
 TITLE_CHARS = 70
 
 
+def is_in_progress(facts: Facts) -> bool:
+    """Whether the assistant was at work on the newest request: it had not said its last word, nor asked."""
+    if not facts.inputs or not facts.steps or facts.open_question:
+        return False
+    last_words = facts.statements[-1].index if facts.statements else -1
+    return facts.steps[-1].index > max(facts.inputs[-1].index, last_words - 1)
+
+
 def _in_progress(facts: Facts) -> str:
     """The newest request, where the assistant was at work on it or had not begun; empty: it had said its last word."""
     if not facts.inputs or facts.open_question:
         return ""
     request = facts.inputs[-1]
-    worked = facts.steps[-1].index if facts.steps else -1
-    last_words = facts.statements[-1].index if facts.statements else -1
-    if worked > max(request.index, last_words - 1):
+    if is_in_progress(facts):
         return f"{IN_PROGRESS} message {request.number}, no report that it is done"
-    if max(worked, last_words) < request.index and request.number and not facts.later_inputs:
+    newest = max((row.index for row in (*facts.steps[-1:], *facts.statements[-1:])), default=-1)
+    if newest < request.index and request.number and not facts.later_inputs:
         return f"{NOT_BEGUN} message {request.number}"
     return ""
 
