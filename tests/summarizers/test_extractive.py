@@ -1107,3 +1107,18 @@ def test_names_that_only_stand_for_one_are_not_listed():
     assert "example.com" not in names
     assert "path/to" not in names
     assert "abc123def456" not in names
+
+
+def test_what_is_due_by_the_records_stands_at_the_end():
+    tested = run(1, "make test")
+    failed = run(3, "make lint", "Exit code 1\na.py:1: error: unused", error=True)
+    todos = [
+        {"content": "Write the lexer", "status": "in_progress"},
+        {"content": "Read the grammar", "status": "completed"},
+    ]
+    listed = call("TodoWrite", 4, todos=todos), answer(4, "ok")
+    work = *tested, *edit(2, "/w/a.py"), *failed, *listed
+    due = "Due by the records: `make lint` failed when last run; the task “Write the lexer” is open; `make test` not run since the last edits."
+    assert due in state_of(said("Let me see."), *work).partition("## 9.")[2]
+    assert "Due by the records" not in state_of(*work, said("All of it is written."))
+    assert "Due by the records" not in state_of(*tested)

@@ -724,10 +724,11 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
 
     `called`: section 8 shows the calls that followed the newest words, if any did.
     """
-    to_do = due(facts)
-    if not to_do or 2 * cost(to_do) > tokens:
-        return _newest_step(facts, tokens, called=called)
-    return f"{_newest_step(facts, tokens - cost(to_do), called=called)}\n{to_do}"
+    words, to_do = _newest_step(facts, tokens, called=called), due(facts)
+    left = tokens - cost(to_do)
+    if to_do and cost(words) > left >= LEAST_STEP_TOKENS:
+        words = _newest_step(facts, left, called=called)
+    return joined((words, to_do)) if to_do and cost(words) <= left else words
 
 
 def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:

@@ -1064,8 +1064,9 @@ def _in_progress(facts: Facts) -> str:
     request = facts.inputs[-1]
     if is_in_progress(facts):
         return f"{IN_PROGRESS} message {request.number}, no report that it is done"
-    newest = max((row.index for row in (*facts.steps[-1:], *facts.statements[-1:])), default=-1)
-    if newest < request.index and request.number and not facts.later_inputs:
+    worked = facts.steps[-1].index if facts.steps else -1
+    last_words = facts.statements[-1].index if facts.statements else -1
+    if max(worked, last_words) < request.index and request.number and not facts.later_inputs:
         return f"{NOT_BEGUN} message {request.number}"
     return ""
 
