@@ -1043,6 +1043,11 @@ def test_what_a_command_is_for_stands_with_it():
     assert "- Ran `make part` (Build the part) → ok: `built`" in text
 
 
+def test_a_request_for_leave_is_not_what_a_command_is_for():
+    asks = call("exec_command", 1, cmd="git push", justification="Do you want me to push?")
+    assert "Do you want" not in state_of(asks, answer(1, "ok"))
+
+
 def test_the_end_of_each_turn_comes_before_the_newest_remarks():
     turns = []
     for n in range(6):

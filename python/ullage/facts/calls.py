@@ -172,7 +172,8 @@ _OLD_KEYS = ("old_string", "old_str", "old_text", "old_source", "search", "origi
 _NEW_KEYS = ("new_string", "new_str", "new_text", "new_source", "replace", "replacement")
 _BODY_KEYS = ("content", "file_text", "contents", "text", "code")
 _FOLDER_KEYS = ("workdir", "cwd", "working_directory")
-_PURPOSE_KEYS = ("description", "explanation", "justification")
+# Not Codex' `justification`, which asks the user for leave.
+_PURPOSE_KEYS = ("description", "explanation")
 _RUNNING_KEYS = ("session_id", "cell_id", "task_id", "bash_id", "shell_id")
 _EDITOR_VERBS = {
     "view": Action.READ,
