@@ -37,7 +37,11 @@ REPORT_CHARS = 80  # in which a report says it, if it does: `Done. Fixed both of
 def reports_done(text: str) -> bool:
     """Whether a text begins with the words that something is done."""
     first = _BREAK.split(text[:REPORT_CHARS].lstrip(), 1)[0]
-    return _DONE.search(first) is not None and not _NOT_DONE.search(first)
+    return _says_done(first)
+
+
+def _says_done(sentence: str) -> bool:
+    return _DONE.search(sentence) is not None and not _NOT_DONE.search(sentence)
 
 
 # Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
@@ -129,7 +133,7 @@ class OpenWork:
         for part in _BREAK.split(unfenced(text)):
             if by_user and _WITHDRAWN.search(part):
                 self._close(part, index, AgreedState.WITHDRAWN)
-            elif _DONE.search(part) and not _NOT_DONE.search(part):
+            elif _says_done(part):
                 self._close(part, index, AgreedState.DONE)
 
     def _close(self, sentence: str, index: int, state: AgreedState) -> None:

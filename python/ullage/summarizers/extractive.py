@@ -77,7 +77,9 @@ def _prompts(facts: Facts) -> list[UserInput]:
 # A bare `/mode` or `hi`; a sentence in a script without blanks is more, and so is the name of a skill.
 _OPENS_NOTHING = pattern(r"/?[a-zA-Z]{1,16}\W{0,3}")
 RULE_CHARS = 400  # most of a rule that its line quotes
-SHORT_FAILURE = 80
+SHORT_TEXT = (
+    80  # characters of a failure, of what a search found and of a task, where they are short
+)
 ROWS_CHARS = 300  # of the lines of a failure that nothing ended
 SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
 STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
@@ -192,11 +194,12 @@ def errors(facts: Facts) -> list[Unit]:
     outputs = {(step.index, step.line): step for step in facts.steps if step.output}
     newest = {failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
     # Of a call that failed again and again the newest says what is still wrong.
-    last = {_same_call(failure): at for at, failure in enumerate(telling)}
+    calls = [_same_call(failure) for failure in telling]
+    last = {call: at for at, call in enumerate(calls)}
     units = []
     for line, at in sorted(newest.items(), key=itemgetter(1)):
         failure, age = telling[at], count - at
-        if failure.fixed_index < 0 and last[_same_call(failure)] > at:
+        if failure.fixed_index < 0 and last[calls[at]] > at:
             continue
         # What was refused and then done after all says nothing any more, nor what the user's words tell.
         open_still = lines.is_open_failure(line) and not (
@@ -207,7 +210,7 @@ def errors(facts: Facts) -> list[Unit]:
         if open_still and step is not None and (rows := _rows(step)):
             whole = replace(failure, line=rows)
             line = failure_line(whole, ROWS_CHARS, passed)
-        units.append(Unit(line, rank, short=failure_line(failure, SHORT_FAILURE, passed)))
+        units.append(Unit(line, rank, short=failure_line(failure, SHORT_TEXT, passed)))
     return units
 
 
@@ -273,22 +276,18 @@ def current_work(facts: Facts) -> list[Unit]:
     for age, step in enumerate(reversed(recent)):
         action, changes = step.action, step.action in (Action.EDIT, Action.WRITE)
         results[changes] += action is not Action.READ
-        shown = _result(step, written, long=results[changes] <= LONG_RESULTS)
+        long = results[changes] <= LONG_RESULTS
+        shown = _result(step, written, long=long)
         looks = _looks(step)
         runs = action is Action.COMMAND and not looks
         rank = 1 + age + STEPS * (looks and age > 1) - STEPS // 2 * runs
         if not looks and not work_seen:
             rank, work_seen = NEWEST_RANK, True
         purpose = lines.for_purpose(step.purpose)
-        seen = (
-            f" → {inline(_rows(step), SHORT_FAILURE)}"
-            if step.action is Action.SEARCH
-            and step.ok
-            and results[changes] <= LONG_RESULTS
-            and step.output
-            else ""
-        )
-        short = f"- {lines.call_line(step.line, SHORT_LINE)}{purpose}{_ended_as(step)}{seen}"
+        ended = _ended_as(step)
+        if step.ok and action is Action.SEARCH and shown:  # in a few words what it found
+            ended = f" → {inline(shown.strip(' →`'), SHORT_TEXT)}"
+        short = f"- {lines.call_line(step.line, SHORT_LINE)}{purpose}{ended}"
         head = lines.call_line(step.line, lines.SHORT_CALL if purpose else LINE)
         unit = Unit(f"- {head}{purpose}{shown}", rank, short=short)
         dated.append((step.index, 1, unit))
@@ -445,7 +444,7 @@ def due(facts: Facts) -> str:
     begun = [task for task in facts.tasks if task.open and task.subject]
     begun.sort(key=lambda task: task.status != "in_progress")
     parts = [f"{', '.join(failed)} failed when last run"] if failed else []
-    parts += [f"the task “{one_line(begun[0].subject, SHORT_FAILURE)}” is open"] if begun else []
+    parts += [f"the task “{one_line(begun[0].subject, SHORT_TEXT)}” is open"] if begun else []
     parts += [f"{', '.join(stale)} not run since the last edits"] if stale else []
     return f"Due by the records: {'; '.join(parts)}." if parts else ""
 

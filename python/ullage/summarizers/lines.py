@@ -54,10 +54,7 @@ _Group = tuple[str, str]
 
 def candidates(facts: Facts) -> list[Name]:
     """The names that a summary may list, in order of worth: without the rows of long listings, and without `read/write` that no call holds."""
-    named = facts.names[:MOST_NAMES]
-    texts = "\n".join([name.text for name in named])
-    if any(part in texts for part in (*_EXAMPLES, *_EXAMPLE_IDS)):  # mostly none is there
-        named = tuple(name for name in named if not is_example(name.text))
+    named = [name for name in facts.names[:MOST_NAMES] if not is_example(name.text)]
     listed = sorted(_without_series(named), key=_is_passing)
     words = [name.text for name in listed if _TWO_WORDS.fullmatch(name.text)]
     if not words:
@@ -69,10 +66,12 @@ def candidates(facts: Facts) -> list[Name]:
 
 def is_example(name: str) -> bool:
     """Whether a name only stands for one, in documents and in test data."""
-    return name.startswith(_EXAMPLE_IDS) or any(part in name for part in _EXAMPLES)
+    if name.startswith(_EXAMPLE_IDS) or "path/to/" in name:
+        return True
+    return "example." in name and any(host in name for host in _EXAMPLE_HOSTS)
 
 
-_EXAMPLES = ("example.com", "example.org", "example.net", "path/to/")
+_EXAMPLE_HOSTS = ("example.com", "example.org", "example.net")
 _EXAMPLE_IDS = ("abc123", "def456", "deadbeef", "123456")
 
 
@@ -1049,12 +1048,17 @@ def finished_in_line(units: Sequence[Unit], tokens: int) -> list[Unit]:
 TITLE_CHARS = 70
 
 
+def _newest_work(facts: Facts) -> tuple[int, int]:
+    """Indexes of the newest call and of the newest words of the assistant; -1: there are none."""
+    worked = facts.steps[-1].index if facts.steps else -1
+    return worked, facts.statements[-1].index if facts.statements else -1
+
+
 def is_in_progress(facts: Facts) -> bool:
     """Whether the assistant was at work on the newest request: it had not said its last word, nor asked."""
-    if not facts.inputs or not facts.steps or facts.open_question:
-        return False
-    last_words = facts.statements[-1].index if facts.statements else -1
-    return facts.steps[-1].index > max(facts.inputs[-1].index, last_words - 1)
+    worked, last_words = _newest_work(facts)
+    asked = facts.inputs[-1].index if facts.inputs else worked
+    return asked < worked >= last_words and not facts.open_question
 
 
 def _in_progress(facts: Facts) -> str:
@@ -1064,9 +1068,7 @@ def _in_progress(facts: Facts) -> str:
     request = facts.inputs[-1]
     if is_in_progress(facts):
         return f"{IN_PROGRESS} message {request.number}, no report that it is done"
-    worked = facts.steps[-1].index if facts.steps else -1
-    last_words = facts.statements[-1].index if facts.statements else -1
-    if max(worked, last_words) < request.index and request.number and not facts.later_inputs:
+    if max(_newest_work(facts)) < request.index and request.number and not facts.later_inputs:
         return f"{NOT_BEGUN} message {request.number}"
     return ""
 
