@@ -1,21 +1,25 @@
 """What one more view of a long list costs: `python -m benches.frameworks.view_cost`.
 
-A framework hands over its whole list at each call, so that each message is read and compared each time. Next to it stands what LangChain's
-own middleware does with the same list before each request: count it (`SummarizationMiddleware`), or copy it (`ContextEditingMiddleware`).
-All three take turns in one process; a figure is a median.
+A framework hands over its whole list at each call, of which all but the newest messages are made of the same objects as before. Next to it
+stands what LangChain's own middleware does with the same list before each request: count it (`SummarizationMiddleware`), or copy it
+(`ContextEditingMiddleware`). All three take turns in one process; a figure is a median. The first table is of dicts, without a framework, that
+no level has anything to do for: the same list, and a deep copy at each call.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
-from langchain_core.messages import AnyMessage, convert_to_messages
+from benches import bodies
+from langchain_core.messages import AIMessage, AnyMessage, convert_to_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
+from ullage import ContextManager
 from ullage.integrations.conversations import HeldConversations, ModelFacts
 from ullage.integrations.langchain import TRANSLATOR
 from ullage.providers import openai_chat
@@ -47,10 +51,13 @@ def row(count: int) -> str:
     whole = messages(count)
     held = HeldConversations[AnyMessage](TRANSLATOR, context_window=WINDOW)
     conversation = held.of("one", ModelFacts("gpt-5.4"))
-    conversation.fit(whole[: -2 * STEPS])
+    # An agent asks before each answer.
+    ends = [at for at in range(count) if isinstance(whole[at], AIMessage)]
+    ends = [at for at in ends if not isinstance(whole[at - 1], AIMessage)][-STEPS - 1 :]
+    conversation.fit(whole[: ends[0]])
     ours, counted, copied = [], [], []
-    for step in range(STEPS, 0, -1):
-        given = whole[: len(whole) - 2 * step + 2]
+    for end in ends[1:]:
+        given = whole[:end]
         ours.append(milliseconds(lambda: conversation.fit(given)))
         counted.append(milliseconds(lambda: count_tokens_approximately(given)))
         copied.append(milliseconds(lambda: copy.deepcopy(given)))
@@ -58,9 +65,36 @@ def row(count: int) -> str:
     return f"| {count:,} | {view:.1f} | {1e3 * view / count:.1f} | {view / count_of:.1f} | {view / copy_of:.2f} |"
 
 
+def row_of_dicts(count: int) -> str:
+    manager = ContextManager(model="claude-sonnet-4-5", context_window=100_000_000)
+    held, turns = [bodies.opening("anthropic")], itertools.count()
+
+    def grow() -> None:
+        answer, results, is_response = bodies.turn("anthropic", next(turns), ugly=False)
+        said = [{"role": "assistant", "content": answer["content"]}] if is_response else answer
+        held.extend([*said, *results])
+
+    while len(held) < count:
+        grow()
+    manager.view(held)
+    spent: list[list[float]] = [[], []]
+    for times, given in ((spent[0], lambda: held), (spent[1], lambda: copy.deepcopy(held))):
+        for _ in range(3 * STEPS):
+            grow()
+            messages = given()
+            started = time.perf_counter()
+            manager.view(messages)
+            times.append(1e6 * (time.perf_counter() - started))
+    same, copied = map(statistics.median, spent)
+    return f"| {count:,} | {same:,.0f} | {copied:,.0f} |"
+
+
 def main() -> None:
+    print("| messages | µs, the same list | µs, a deep copy |\n| --: | --: | --: |")
+    for count in (100, 1_000, 10_000):
+        print(row_of_dicts(count), flush=True)
     print(
-        "| messages | ms | µs a message | times a count | times a copy |\n| --: | --: | --: | --: | --: |"
+        "\n| messages | ms | µs a message | times a count | times a copy |\n| --: | --: | --: | --: | --: |"
     )
     for count in LENGTHS:
         print(row(count), flush=True)

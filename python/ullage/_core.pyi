@@ -196,6 +196,23 @@ class Ledger:
 
 def media_indices(items: Sequence[Mapping[str, Any]]) -> list[int]: ...
 
+# ---- lists that are passed again ---------------------------------------------------------------
+
+@final
+class MessageObjects:
+    """What the messages of a list are made of: dicts, lists, and the very strings and numbers in them, which are held.
+
+    A message in which these same objects stand in the same places says the same. Of one that holds anything else, or very much, nothing is held.
+    """
+
+    def __new__(
+        cls, *constants: type
+    ) -> Self: ...  # `constants`: classes of which no instance ever changes
+    def cut(self, count: int) -> None: ...  # hold no more than those of the first so many
+    def note(self, items: list[Any], at: int) -> None: ...  # hold those of the message there
+    # Messages from `start` up to `stop` that are made of other objects, or of which none are held; the twin holds none.
+    def differing(self, items: list[Any], start: int, stop: int) -> list[int]: ...
+
 # ---- transcript index ------------------------------------------------------------------------
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import json
@@ -283,3 +284,93 @@ def test_named_tuples_hash_and_compare_as_their_fields(engine):
     kept = ledger.keep_window(0)
     assert kept == type(kept)(*kept)
     assert repr(kept) == repr(type(kept)(*kept))
+
+
+# ---- messages that are known by their objects ------------------------------------------------
+
+
+def differs(core: Any, before: Any, now: Any, *constants: type) -> bool:
+    objects = core.MessageObjects(*constants)
+    objects.note([before], 0)
+    return objects.differing([now], 0, 1) == [0]
+
+
+def test_a_message_is_known_by_the_very_objects_it_is_made_of():
+    core = pytest.importorskip("ullage._core")
+    text, number, half = "".join(["a", "b"]), int("1234567"), float("1.5")
+    item = call({"t": text, "n": [number, half, None, True, {}], "e": []})
+    assert not differs(core, item, item)
+    assert not differs(core, item, copy.deepcopy(item))
+    others = [
+        call({"t": "".join(["a", "b"]), "n": [number, half, None, True, {}], "e": []}),
+        call({"n": [number, half, None, True, {}], "t": text, "e": []}),
+        call({"t": text, "n": [number, half, None, True, {}], "e": {}}),
+        call({"t": text, "n": [number, half, None, True], "e": []}),
+        call({"t": text, "n": [number, half, None, True, {}, tuple], "e": []}),
+        call({"t": text, "n": [number, half, None, 1, {}], "e": []}),
+        call({"t": text, "n": dict, "e": []}),
+        call({"t": text, "n": (number, half, None, True, {}), "e": []}),
+        call({"t": text, "n": [number, half, None, True, {}]}),
+        call({"t": text, "n": [number, half, None, True, {}], "e": [], "f": None}),
+        {"role": item["role"]},
+        "text",
+    ]
+    assert all(differs(core, item, other) for other in others)
+    assert all(differs(core, other, item) for other in others)
+    assert not any(differs(core, other, other) for other in others[:4])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), (1,), dict, MAP(a=1), TEXT("a"), {(1,): 2}, b"x", 1j],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_may_change_unseen_is_never_known(value):
+    core = pytest.importorskip("ullage._core")
+    item = call({"a": value})
+    assert differs(core, item, item)
+    assert not differs(core, item, item, type(value)) or type(value) in (dict, type)
+
+
+def test_what_is_very_deep_or_very_much_is_never_known():
+    core = pytest.importorskip("ullage._core")
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in (deep, [0] * 20_000):
+        item = call(value)
+        assert differs(core, item, item)
+        assert differs(core, call([]), item)
+
+
+def test_the_objects_of_each_place_are_held_by_themselves():
+    core = pytest.importorskip("ullage._core")
+    items = [call(str(number) * 9) for number in range(5)]
+    objects = core.MessageObjects()
+    objects.note(items, 3)
+    assert objects.differing(items, 0, 7) == [0, 1, 2, 4, 5, 6]
+    for at in range(5):
+        objects.note(items, at)
+    assert objects.differing([*items[:2], items[3], *items[3:]], 0, 5) == [2]
+    objects.cut(2)
+    assert objects.differing(items, 1, 4) == [2, 3]
+    with pytest.raises(IndexError):
+        objects.note(items, 5)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_python_code_runs_where_objects_are_compared(kind):
+    core = pytest.importorskip("ullage._core")
+    items = [call(HOSTILE[kind]())]
+    objects = core.MessageObjects()
+    assert ran_during(lambda: objects.note(items, 0)) == []
+    ran = ran_during(lambda: objects.differing(items, 0, 1))
+    assert [each for each in ran if not each.startswith("collector")] == []
+
+
+def test_both_engines_may_be_asked_for_what_differs(engine):
+    objects = engine.MessageObjects(int)
+    items = [call(object())]
+    objects.note(items, 0)
+    objects.cut(1)
+    assert objects.differing(items, 0, 1) == [0]

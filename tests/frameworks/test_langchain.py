@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import copy
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +15,15 @@ from langchain.agents import create_agent
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    ChatMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.messages.utils import convert_to_openai_messages
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import ToolException, tool
@@ -348,3 +357,46 @@ def round_trips(seeds: Iterable[int]) -> Tally:
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
     round_trips(range(count))
+
+
+def test_messages_that_were_changed_in_place_are_read_again():
+    call = {"name": "look", "args": {"file": "a.py", "lines": [1, 2]}, "id": "t1"}
+    messages: list[Any] = [
+        HumanMessage([{"type": "text", "text": "Look."}], role="user"),
+        AIMessage([{"type": "text", "text": "I look."}], tool_calls=[call]),
+        ToolMessage("output", tool_call_id="t1"),
+        AIMessage("Done.", usage_metadata={"input_tokens": 5, "output_tokens": 6, "total_tokens": 11}),
+        ChatMessage("More?", role="user"),
+        AIMessageChunk("…"),
+    ]  # fmt: skip
+    conversation = HeldConversations[AnyMessage](TRANSLATOR).of("one", ModelFacts("gpt-5.4"))
+
+    human, asks, output, done, chat, chunk = messages
+    changes: list[Callable[[], object]] = [
+        lambda: human.content[0].update(text="edited"),
+        lambda: setattr(human, "role", "assistant"),
+        lambda: asks.tool_calls[0]["args"]["lines"].append(3),
+        lambda: asks.tool_calls[0].update(args={}),
+        lambda: asks.content.append("and more"),
+        lambda: setattr(output, "status", "error"),
+        lambda: setattr(output, "content", "".join(["out", "put"])),  # equal, and another object
+        lambda: done.usage_metadata.update(input_tokens=70_000),
+        lambda: setattr(done, "content", ""),
+        lambda: setattr(chat, "role", "assistant"),
+        lambda: setattr(chunk, "content", "of a stream"),
+        lambda: messages.__setitem__(0, SystemMessage(human.content)),
+        lambda: messages.pop(0),
+        lambda: messages.append(HumanMessage("new")),
+        lambda: messages.__setitem__(1, output.model_copy()),
+        lambda: messages.reverse(),
+    ]
+    for number, change in enumerate(changes):
+        conversation.read(messages)
+        before = conversation.read(messages)
+        said = copy.deepcopy(before)
+        again = conversation.read(messages)
+        assert [one is other for one, other in zip(before, again, strict=True)].count(False) <= 1
+        change()
+        now = conversation.read(messages)
+        assert now == [TRANSLATOR.read(message) for message in messages]
+        assert now != said or number in (6, 14)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import copy
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from operator import is_not
 from typing import Any
 
 import pytest
@@ -27,11 +30,12 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.usage import RequestUsage
 
 from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage.counting.calibration import UntrueUsageWarning
-from ullage.integrations.conversations import HeldConversations
+from ullage.integrations.conversations import HeldConversations, ModelFacts
 from ullage.integrations.pydantic_ai import (
     TRANSLATOR,
     Ullage,
@@ -253,3 +257,42 @@ def round_trips(seeds: Iterable[int]) -> Tally:
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
     round_trips(range(count))
+
+
+def test_messages_that_were_changed_in_place_are_read_again():
+    returned: Any = ToolReturnPart("look", {"lines": [1, 2]}, "t1")
+    call: Any = ToolCallPart("look", {"file": "a.py", "all": [1]}, "t1")
+    words: Any = UserPromptPart(["one", "two"])
+    text = TextPart("I look.")
+    asks: Any = ModelResponse([text, call, ToolCallPart("look", '{"file": "b.py"}', "t2")])
+    results = ModelRequest([returned])
+    messages: list[Any] = [ModelRequest([SystemPromptPart("Be brief."), words]), asks, results]
+    conversation = HeldConversations[ModelMessage](TRANSLATOR).of("one", ModelFacts("gpt-5.4"))
+    changes: list[Callable[[], object]] = [
+        lambda: words.content.append("three"),
+        lambda: setattr(words, "content", "only"),
+        lambda: setattr(text, "content", "edited"),
+        lambda: call.args["all"].append(2),
+        lambda: setattr(call, "args", '{"file": "c.py"}'),
+        lambda: setattr(call, "tool_call_id", "t3"),
+        lambda: returned.content["lines"].pop(),
+        lambda: setattr(returned, "content", {"seconds": timedelta(1)}),
+        lambda: setattr(returned, "content", "text"),
+        lambda: setattr(returned, "outcome", "failed"),
+        lambda: setattr(asks, "usage", RequestUsage(input_tokens=500, output_tokens=2)),
+        lambda: setattr(asks.usage, "input_tokens", 600),
+        lambda: asks.parts.pop(),
+        lambda: asks.parts.append(ThinkingPart("Hm.", signature="s")),
+        lambda: results.parts.insert(0, UserPromptPart("more")),
+        lambda: messages.pop(0),
+        lambda: messages.append(ModelRequest.user_text_prompt("new")),
+    ]
+    for change in changes:
+        conversation.read(messages)
+        before = conversation.read(messages)
+        said = copy.deepcopy(before)
+        assert sum(map(is_not, before, conversation.read(messages))) <= 1
+        change()
+        now = conversation.read(messages)
+        assert now == [TRANSLATOR.read(message) for message in messages]
+        assert now != said

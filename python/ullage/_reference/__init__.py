@@ -24,6 +24,7 @@ from ullage._reference.digest import image_size, image_tokens
 from ullage._reference.jsonl import TranscriptIndex
 from ullage._reference.ledger import Ledger
 from ullage._reference.names import NameTally, find_names
+from ullage._reference.objects import MessageObjects
 from ullage._reference.outcome import is_framing, read_result, telling_lines
 from ullage._reference.read import media_indices
 from ullage._reference.rules import Verifier, check

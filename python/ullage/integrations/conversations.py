@@ -29,9 +29,10 @@ from typing import (
 )
 
 from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
+from ullage._engine import core
 from ullage._start import installed, refuse_older
 from ullage.exceptions import MissingExtra
-from ullage.manager import ListView
+from ullage.manager.whole_list import ListView, sent_steps
 from ullage.messages import Item, SystemPrompt, Tools
 from ullage.observe import Listener
 from ullage.providers import AnyProvider, Provider, classify
@@ -68,6 +69,11 @@ class Translator(NamedTuple, Generic[M]):
     read: Callable[[M], Item]  # never changes the message
     changed: Callable[[M, Item], M]  # a copy of the message that says what its reading says now
     new_message: Callable[[Item], M]  # a message that Ullage wrote
+    # All that `read` looks at, as dicts, lists and what never changes; an instance of any other class: it may change unseen.
+    read_from: Callable[[M], Any] | None = None
+    constants: tuple[
+        type, ...
+    ] = ()  # classes of which no instance ever changes, besides strings and numbers
 
 
 NATIVE: Final = Translator[Any](lambda message: message, lambda _, now: now, lambda item: item)
@@ -103,12 +109,53 @@ class Fitted(Generic[M]):
         return self.view.changed
 
 
+class Readings(Generic[M]):
+    """Messages of one conversation as they were read; those made of the very same objects are not read again."""
+
+    def __init__(self, translator: Translator[M]) -> None:
+        self._read, self._read_from = translator.read, translator.read_from
+        self._objects = core.MessageObjects(*translator.constants)
+        self._items: list[Item] = []
+        self._classes: list[type] = []
+        self._lock = threading.Lock()
+
+    def of(self, messages: Iterable[M]) -> list[Item]:
+        """The messages in the internal view."""
+        # Parallel calls of one conversation.
+        if self._read_from is None or not self._lock.acquire(blocking=False):
+            return [self._read(message) for message in messages]
+        try:
+            listed = [*messages]
+            return self._of_list(listed, [*map(self._read_from, listed)])
+        finally:
+            self._lock.release()
+
+    def _of_list(self, messages: list[M], sources: list[Any]) -> list[Item]:
+        items, classes = self._items, [*map(type, messages)]
+        count = min(len(items), len(messages))
+        if self._classes[:count] != classes[:count]:
+            count = 0
+        # What fails on the way is read again.
+        self._items = []
+        self._objects.cut(count)
+        del items[count:]
+        for at in self._objects.differing(sources, 0, count):
+            self._objects.note(sources, at)
+            items[at] = self._read(messages[at])
+        for at in range(count, len(messages)):
+            self._objects.note(sources, at)
+            items.append(self._read(messages[at]))
+        self._items, self._classes = items, classes
+        return [*items]
+
+
 @dataclass(frozen=True, slots=True)
 class HeldConversation(Generic[M]):
     """One conversation of a framework."""
 
     manager: ContextManager
     translator: Translator[M]
+    readings: Readings[M]
     fresh: Callable[[], ContextManager]  # where another call of the same conversation is at work
     overflow: type[Exception] | tuple[()]  # the framework's error for a refusal as too long
     records: RecordFile | None = None
@@ -134,7 +181,7 @@ class HeldConversation(Generic[M]):
 
     def read(self, messages: Iterable[M]) -> list[Item]:
         """Messages in the internal view."""
-        return [self.translator.read(message) for message in messages]
+        return self.readings.of(messages)
 
     def note_kept(self, fitted: Fitted[M], messages: Sequence[M]) -> None:
         """The framework goes on with these messages, which are those that fit."""
@@ -143,10 +190,11 @@ class HeldConversation(Generic[M]):
     def _fitted(self, messages: Sequence[M], view: ListView, read: Sequence[Item]) -> Fitted[M]:
         if self.records is not None:
             self.records.add_view(read, view)
-        steps = [step for step in view.plan if step.at is not None]
+        if not view.changed:
+            return Fitted([*messages], view)
         back: list[M] = []
         # A plan names what is sent in its order.
-        for step, sent in zip(steps, view.messages, strict=True):
+        for step, sent in zip(sent_steps(view), view.messages, strict=True):
             if step.given is None:
                 back.append(self.translator.new_message(sent))
             elif step.action == "kept":
@@ -351,7 +399,8 @@ class HeldConversations(Generic[M]):
             place = f"{name} {model.name}"
             writer = model_asked(options.get("summarizer"))
             records = RecordFile.of(self._record, place, model=writer)
-        return HeldConversation(begun, self._translator, fresh, self._overflow, records)
+        translator, readings = self._translator, Readings(self._translator)
+        return HeldConversation(begun, translator, readings, fresh, self._overflow, records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ class UllageCompaction(CompactionStrategy):
         }
         conversation = self._of(model, others)
         fitted = await conversation.afit(others, **head)
-        if not any(step.action == "inserted" for step in fitted.view.plan):
+        if None not in fitted.view.origin:
             count = await model.count_tokens(messages)
             # Inspect names no reason: what is below the threshold was refused by the model.
             target = count // 2 if count <= self._room(model) else None

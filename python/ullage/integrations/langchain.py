@@ -48,6 +48,7 @@ with framework("langchain"):
         AIMessage,
         AnyMessage,
         BaseMessage,
+        ChatMessage,
         FunctionMessage,
         HumanMessage,
         RemoveMessage,
@@ -62,6 +63,7 @@ with framework("langchain"):
 
 # Content may repeat the calls in the provider's words; `tool_calls` has each of them once, and only that is read.
 _CALLS = frozenset(("tool_use", "tool_call", "function_call", "tool_call_chunk", "input_json_delta", "invalid_tool_call"))  # fmt: skip
+_PLAIN = frozenset((HumanMessage, SystemMessage, ChatMessage, FunctionMessage))
 _REASONING = frozenset((*THINKING, "reasoning", "reasoning_content"))
 
 
@@ -109,7 +111,17 @@ def _new_message(item: Item) -> AnyMessage:
     return kind(text, **own)
 
 
-TRANSLATOR: Final = Translator[AnyMessage](_read_message, _changed_message, _new_message)
+def _read_from(message: AnyMessage) -> Any:
+    kind = type(message)
+    if kind is AIMessage or kind is ToolMessage:
+        return vars(message)
+    # Of the others a field that the class does not have may name the role.
+    return [vars(message), message.model_extra] if kind in _PLAIN else message
+
+
+TRANSLATOR: Final = Translator[AnyMessage](
+    _read_message, _changed_message, _new_message, _read_from
+)
 """Reads messages, and writes changes into copies of them; ids, artifacts, usage and metadata stay."""
 
 

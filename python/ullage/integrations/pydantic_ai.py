@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, Unpack
 
 from ullage.integrations.conversations import (
@@ -55,9 +56,12 @@ with framework("pydantic-ai"):
         UserPromptPart,
     )
     from pydantic_ai.models import Model, ModelRequestContext
+    from pydantic_ai.usage import RequestUsage
 
 OWN = {"ullage": "summary"}
 """Metadata of the parts that Ullage wrote."""
+
+_PARTS = frozenset((UserPromptPart, SystemPromptPart, ToolReturnPart, RetryPromptPart, TextPart, ThinkingPart, ToolCallPart))  # fmt: skip
 
 READ_AGAIN = frozenset(("capability-load", "tool-search"))
 """Kinds of tools whose results Pydantic AI reads back from the history: they are sent as they are."""
@@ -105,7 +109,18 @@ def _new_message(item: Item) -> ModelMessage:
     return ModelRequest(parts=[CompactionPart(content=text_of(item), metadata=OWN)])
 
 
-TRANSLATOR: Final = Translator[ModelMessage](_read_message, _changed_message, _new_message)
+def _read_from(message: ModelMessage) -> Any:
+    parts = [vars(part) if type(part) in _PARTS else part for part in message.parts]
+    if type(message) is ModelRequest:
+        return parts
+    if type(message) is not ModelResponse or type(message.usage) is not RequestUsage:
+        return message
+    return [parts, message.usage.input_tokens, message.usage.output_tokens]
+
+
+TRANSLATOR: Final = Translator[ModelMessage](
+    _read_message, _changed_message, _new_message, _read_from, (datetime,)
+)
 """Reads messages, and writes changes into copies of their parts; ids, metadata and signatures stay."""
 
 

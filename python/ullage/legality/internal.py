@@ -82,7 +82,6 @@ def readable(items: Sequence[Any], request: RuleRequest) -> tuple[FormList, list
 
 def inner(request: Request) -> Request:
     """The request as the internal view is asked about: only `RULES` count."""
-    skip = tuple(rule for rule in rules() if rule not in RULES)
     return replace(
         request,
         provider=provider_of("anthropic"),
@@ -91,8 +90,13 @@ def inner(request: Request) -> Request:
         tools=None,
         original=None,
         params={},
-        facts={"skip": skip},
+        facts={"skip": skipped()},
     )
+
+
+def skipped() -> tuple[str, ...]:
+    """Rules that only some providers have."""
+    return tuple(rule for rule in rules() if rule not in RULES)
 
 
 # Repairs that are the same for every form: items are read, repaired on the internal view, and written back.

@@ -372,6 +372,7 @@ class View:
         self.fresh_longest = self.fresh_chars = self.closely = 0
         self.stable = 0  # messages before this index stand where they stood when whoever keeps the state set it
         self.edits = 0  # how often a decision was made, a text added, an input or thinking left out
+        self.in_order = 0  # messages before this index were seen to stand at their place of the history, and have not moved since
         self._images: dict[int, int] = {}  # by message, of those that were counted
         self._counted_upto = 0
         self._lent = False
@@ -412,8 +413,12 @@ class View:
 
     def is_untouched(self, count: int) -> bool:
         """Whether it shows so many messages of the history, all of them, as they were added."""
-        laid = (self.decisions, self.added_texts, self.emptied, self.unthought)
-        return not any(laid) and self.sources == list(range(count))
+        if self.decisions or self.added_texts or self.emptied or self.unthought:
+            return False
+        sources = self.sources
+        while (at := self.in_order) < len(sources) and sources[at] == at:
+            self.in_order += 1
+        return self.in_order == len(sources) == count
 
     def take(
         self, message: Item, place: int, at_ms: int | None, plain: tuple[bool, list[str], int, int]
@@ -652,6 +657,7 @@ class View:
 
     def _moved(self, index: int) -> None:
         self.stable = min(self.stable, index)
+        self.in_order = min(self.in_order, index)
         self.edits += 1
 
     def snapshot(self) -> tuple[list[Item], int]:

@@ -629,7 +629,8 @@ class ContextManager:
     ) -> ListView:
         """The list to send in place of a framework's whole list of messages.
 
-        Messages are compared by content with those of the call before. New ones are taken; where the list was cut, edited or
+        Messages are compared by content with those of the call before; without a log, those of dicts and lists that hold the very
+        same strings and numbers are not read again. New ones are taken; where the list was cut, edited or
         continued in another way, the conversation goes back to the last message that is the same. Before each response in the list
         that no request was prepared for, the levels run as they would have: a new manager makes the same view of a list as
         one that followed it from the start (with equal arguments, the same time of day, and no summarizer that asks a model).

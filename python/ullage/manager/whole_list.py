@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, groupby
+from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from ullage._start import Frozen, hashlib, orjson
+from ullage._engine import core
+from ullage._start import Frozen, hashlib, loaded, orjson
 from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.levels.view import StageReport
@@ -16,7 +18,7 @@ from ullage.manager import prepare
 from ullage.manager.machine import as_bytes, as_given
 from ullage.manager.prepare import Marks
 from ullage.manager.values import Request
-from ullage.messages import Item, as_sent, common_length, message_of
+from ullage.messages import Item, as_sent, message_of, same_items
 from ullage.providers._common import normal_form
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ullage.manager.machine import Machine
     from ullage.manager.manager import ContextManager
     from ullage.manager.request_writer import RequestWriter
+    from ullage.providers.registry import Provider
 
 
 Action: TypeAlias = Literal["kept", "replaced", "removed", "inserted"]
@@ -63,14 +66,56 @@ class ListView(Frozen):
     tokens: int = 0
     tools: tuple[Mapping[str, Any], ...] = ()
 
+    def __getattr__(self, name: str) -> Any:
+        # Of a list that was just written; see `list_view`.
+        count, written = vars(self).get("_count"), vars(self).get("_written")
+        if count is None or name not in ("origin", "plan"):
+            raise AttributeError(name)
+        places = range(count)
+        value: Any
+        if name == "origin":
+            value = [*places] if written is None else [line.origin for line in written]
+        else:
+            steps = (PlanStep("kept", at, at) for at in places)
+            value = tuple(steps) if written is None else plan_of(written, count)
+        return vars(self).setdefault(name, value)
+
     @property
     def changed(self) -> bool:
         """Whether anything is not as it was given."""
-        return any(step.action != "kept" for step in self.plan)
+        if "_count" not in vars(self):
+            return any(step.action != "kept" for step in self.plan)
+        written = self._written
+        as_given = written is None or all(
+            line.same and line.origin == at for at, line in enumerate(written)
+        )
+        return not as_given or len(self.messages) != self._count
 
     def __repr__(self) -> str:
         acted = ", ".join(report.stage for report in self.reports) or "nothing done"
         return f"ListView({len(self.messages)} messages, ≈{self.tokens:_} tokens, {acted})"
+
+
+def list_view(
+    messages: list[Item], count: int, written: Sequence[Written] | None, more: Mapping[str, Any]
+) -> ListView:
+    """A list of so many messages as it was written, whose origin and plan are made when somebody asks.
+
+    `written`: its messages to send; `None`: nothing was changed. `more`: what else is said of it.
+    """
+    view = ListView.__new__(ListView)
+    vars(view).update(more, messages=messages, _count=count, _written=written)
+    return view
+
+
+def sent_steps(view: ListView) -> Iterator[PlanStep]:
+    """The steps of the plan that are sent, without those of messages that are not."""
+    written = vars(view).get("_written")
+    if written is None:
+        yield from (step for step in view.plan if step.at is not None)
+        return
+    for at, line in enumerate(written):
+        yield _step(line, at)
 
 
 class Written(NamedTuple):
@@ -112,6 +157,12 @@ class Followed:
         self.mark: list[int] = []
         # States after requests in which a level acted, by the number of messages that had been taken; not stored.
         self.points: list[tuple[int, Mapping[str, Any]]] = []
+        # What the messages were made of when they were fingerprinted; not stored.
+        self.objects: core.MessageObjects = core.MessageObjects()
+        self.plain = (
+            0  # so many at the beginning are each one message of the history, which says the same
+        )
+        self.local: list[int] = []  # those of them with fields that are not sent
 
     def start(self, index: int) -> int:
         """The position in the history at which message `index` begins."""
@@ -123,7 +174,9 @@ class Followed:
 
     def cut(self, count: int) -> None:
         """Know only the first `count` messages."""
-        del self.prints[count:], self.ends[count:]
+        if count < len(self.prints):
+            self.prints, self.ends = self.prints[:count], self.ends[:count]
+        self.plain = min(self.plain, count)
         self.points = [point for point in self.points if point[0] <= count]
         if self.asked > count:
             self.asked = -1
@@ -144,6 +197,7 @@ class Followed:
         if ends:
             ends[-1] = end  # what came after it and was removed is in what was made of the list
         self.prints, self.ends, self.points = list(prints), ends, []
+        self.objects, self.plain = core.MessageObjects(), 0
         self.asked = len(prints)
 
     def note(self, state: Mapping[str, Any]) -> None:
@@ -176,6 +230,7 @@ class Followed:
         ends = list(accumulate(uneven.get(at, 1) for at in range(len(prints))))
         self.asked, self.mark = int(stored["asked"]), [int(number) for number in stored["mark"]]
         self.prints, self.ends = prints, ends
+        self.objects, self.plain = core.MessageObjects(), 0
         self.points = [point for point in self.points if point[0] <= len(prints)]
 
 
@@ -204,6 +259,7 @@ class WholeLists:
     ) -> None:
         self._machine, self._host, self._writer, self._marks = machine, host, writer, marks
         self._keeper, self._followed, self._clock = keeper, followed, clock
+        self._rules: _Rules | None = None
 
     def follow(self, items: Sequence[Item], turns: ContextManager) -> Flow[ListView]:
         """Take what is new, and write the list."""
@@ -215,7 +271,7 @@ class WholeLists:
     ) -> Flow[ListView | None]:
         """Take what is new, and write the list if it is another one; `unchanged`: see `ContextManager.changed_view`."""
         reports, request = yield from self._take(items, turns, unchanged)
-        untouched = self._machine.view.is_untouched(len(self._machine.history))
+        untouched = self._is_untouched()
         return None if untouched and not reports else self._written(items, reports, request)
 
     def replaced_by(self, view: ListView) -> None:
@@ -270,9 +326,7 @@ class WholeLists:
         self, items: Sequence[Item], turns: ContextManager, unchanged: int = 0
     ) -> Flow[tuple[list[StageReport], Request | None]]:
         """Take what is new, with a request before each response that had none, and one for the whole."""
-        known_prints = self._followed.prints[:unchanged]
-        prints = [*known_prints, *(print_of(item) for item in items[len(known_prints) :])]
-        self._find(items, prints)
+        prints = self._compared(items, unchanged)
         followed, reports = self._followed, list[StageReport]()
         request: Request | None = None
         for at in range(len(followed.prints), len(items)):
@@ -284,7 +338,7 @@ class WholeLists:
             # Parts of one answer, as the Responses API has them: the last says that the answer is whole.
             last = answers and (at + 1 == len(items) or not speaks(items[at + 1]))
             (turns.observe if last else turns.add)(items[at])
-            followed.prints.append(prints[at])
+            followed.prints.append(prints.of(at))
             followed.ends.append(len(self._machine.history))
         if self._followed.asked != len(items) or self._followed.mark != self._mark():
             request = yield from self._request()
@@ -294,13 +348,18 @@ class WholeLists:
     def _request(self) -> Flow[Request]:
         # Requests are not translated: the list that is sent is written at the end, of the framework's own objects.
         self._writer.light = self._machine.provider.name != "anthropic"
+        machine, marks, now = self._machine, self._marks, self._clock()
         try:
-            request = yield from prepare.prepare(
-                self._machine, self._host, self._writer, self._marks, self._clock()
-            )
+            if marks.suffice and marks.hold(machine, self._host, now):
+                request = prepare.at_rest(machine, self._writer, marks.tokens, now)
+            else:
+                request = yield from prepare.prepare(machine, self._host, self._writer, marks, now)
+        except BaseException:
+            marks.forget()
+            raise
         finally:
             self._writer.light = False
-        self._marks.forget()  # what it worked out was for another request
+        marks.edits = machine.view.edits
         self._followed.asked, self._followed.mark = len(self._followed.prints), self._mark()
         if request.reports or request.number % OFTEN == 0:
             self._note_point()
@@ -323,19 +382,57 @@ class WholeLists:
         self, items: Sequence[Item], reports: Sequence[StageReport], request: Request | None
     ) -> ListView:
         """The view in the form of the given list, legal, and what became of each message."""
-        names = self._machine.call_ids.came_as
-        written = self._legal([*self._of_view(items)])
+        more: dict[str, Any] = {
+            "tokens": self._machine.tokens,
+            "reports": tuple(reports),
+            "tools": () if request is None else tuple(request.tools),
+        }
+        names, view = self._machine.call_ids.came_as, self._machine.view
+        plain = self._plain(items)
+        if plain is None:
+            written = [*self._of_view(items)]
+            messages = [line.message for line in written]
+            stands = self._machine.provider.internal and same_items(messages, view.messages)
+            legal = None if stands and self._passes(messages) else self._legal(messages)
+        elif (legal := None if self._passes(plain) else self._legal(plain)) is None:
+            return list_view(plain, len(items), None, more)
+        else:
+            written = [Written(item, at, True) for at, item in enumerate(plain)]
+        written = written if legal is None else aligned(written, legal)
         if names and self._machine.provider.by_place:
             written = [_named_as_given(line, items, names) for line in written]
         written = standing(written, items)
-        return ListView(
-            [line.message for line in written],
-            [line.origin for line in written],
-            plan_of(written, len(items)),
-            tuple(reports),
-            self._machine.tokens,
-            () if request is None else tuple(request.tools),
-        )
+        return list_view([line.message for line in written], len(items), written, more)
+
+    def _is_untouched(self) -> bool:
+        """Whether the view shows all of the history as it was added."""
+        view = self._machine.view
+        # The history may have been rewound, and continued with other messages.
+        self._followed.plain = min(self._followed.plain, view.in_order)
+        return view.is_untouched(len(self._machine.history))
+
+    def _plain(self, items: Sequence[Item]) -> list[Item] | None:
+        """The messages, if every one is sent as it was given, as far as the provider takes them so; looks at what is new."""
+        followed, view = self._followed, self._machine.view
+        if not self._is_untouched() or not items or len(items) != len(followed.ends):
+            return None
+        if followed.ends[-1] != len(view.originals):
+            return None
+        internal = self._machine.provider.internal
+        del followed.local[bisect_left(followed.local, followed.plain) :]
+        while (at := followed.plain) < len(items):
+            start, end, item = followed.start(at), followed.ends[at], items[at]
+            if start == end or (
+                internal and not (end == at + 1 and _is_it(item, view.originals[at]))
+            ):
+                return None
+            if internal and view.messages[at].keys() != item.keys():
+                followed.local.append(at)
+            followed.plain += 1
+        plain = [*items]
+        for at in followed.local:
+            plain[at] = view.messages[at]
+        return plain
 
     def _of_view(self, items: Sequence[Item]) -> Iterator[Written]:
         view, followed = self._machine.view, self._followed
@@ -381,36 +478,55 @@ class WholeLists:
             return []
         return [{"role": "user", "content": "."}, {"role": "assistant", "content": calls}]
 
-    def _legal(self, written: list[Written]) -> list[Written]:
-        """The messages as the provider takes them; legal ones are the same objects, the others keep their origin."""
+    def _legal(self, messages: list[Item]) -> Sequence[Item] | None:
+        """The messages as the provider takes them; `None`: as they are."""
         from ullage.legality.repairs import repair
         from ullage.requests.to_request import rules_model
 
-        if not written:
-            return written
-        form, messages = self._machine.provider, [line.message for line in written]
+        if not messages:
+            return None
+        form = self._machine.provider
         # A list that ends with the model's words gets the user's next message from its framework.
         waits = speaks(messages[-1])
         asked = [*messages, form.user_message(".")] if waits else messages
         model = rules_model(self._machine.model.name, form)
         done = repair(asked, provider=form, model=model, system=self._writer.system).messages
-        return written if done is asked else aligned(written, done[: -1 if waits else None])
+        return None if done is asked else done[: -1 if waits else None]
+
+    def _passes(self, messages: Sequence[Item]) -> bool:
+        """Whether `_legal` would surely change nothing in the view's own messages; costs what is new in them."""
+        machine = self._machine
+        if not messages or speaks(messages[-1]):
+            return False
+        rules, ledger = self._rules, machine.view.ledger
+        head = machine.provider, machine.model.name, self._writer.system
+        if rules is None or not rules.go_on(ledger, head):
+            rules = self._rules = _Rules(ledger, head)
+        return rules.pass_on(messages, self._followed, machine.view.messages)
 
     # ---- back to what is the same ------------------------------------------------------------
 
-    def _find(self, items: Sequence[Item], prints: Sequence[str]) -> None:
+    def _compared(self, items: Sequence[Item], unchanged: int) -> Prints:
         """Go back to the last known message that the list still has."""
-        followed, history = self._followed, self._machine.history
-        fits = bisect_right(followed.ends, len(history))
-        followed.cut(fits)  # the manager was rewound
-        same = common_length(followed.prints, prints)
+        followed = self._followed
+        followed.cut(bisect_right(followed.ends, len(self._machine.history)))  # it was rewound
+        # Until it is sure what is known, nothing is: an error on the way must not leave objects of other messages.
+        objects, followed.objects = followed.objects, core.MessageObjects()
+        prints = _prints(items, followed, objects, unchanged)
+        self._find(items, prints)
+        # A log's messages are let go of; a gateway reads each body again.
+        if not unchanged and not self._host.logged:
+            followed.objects = objects
+        return prints
+
+    def _find(self, items: Sequence[Item], prints: Prints) -> None:
+        followed, history, same = self._followed, self._machine.history, prints.same
         if same == len(followed.prints):
             same = self._adopt(items, prints)
-        followed = self._followed
         if same < len(followed.prints) or followed.start(same) != len(history):
             self._return_to(same)
 
-    def _adopt(self, items: Sequence[Item], prints: Sequence[str]) -> int:
+    def _adopt(self, items: Sequence[Item], prints: Prints) -> int:
         """Know what was added or observed since the last view, as far as the list goes on with it."""
         from ullage.providers.native_lists import read_item
 
@@ -422,7 +538,7 @@ class WholeLists:
             # A host may have added a message in another way of writing than the framework's list has it.
             if normal_form(history[start:end]) != normal_form(read):
                 break
-            followed.prints.append(prints[at])
+            followed.prints.append(prints.of(at))
             followed.ends.append(end)
         return len(followed.prints)
 
@@ -454,6 +570,40 @@ class WholeLists:
         return {**state_of(fresh), "outgoing": outgoing, **learned}
 
 
+class Prints(NamedTuple):
+    """Fingerprints of a list's messages, made of those that are new."""
+
+    earlier: Sequence[str]
+    same: int  # so many of the earlier ones still hold
+    later: Sequence[str]
+
+    def of(self, at: int) -> str:
+        """Of the message there."""
+        return self.earlier[at] if at < self.same else self.later[at - self.same]
+
+
+def _prints(
+    items: Sequence[Item], followed: Followed, objects: core.MessageObjects, unchanged: int
+) -> Prints:
+    """Of a list whose messages are known by the objects of which they are made, and else read; `unchanged`: so many need no look."""
+    listed = items if type(items) is list else list(items)
+    earlier = followed.prints
+    same = min(len(earlier), len(listed))
+    for at in objects.differing(listed, min(unchanged, same), same):
+        # Its objects before its content: no code runs between, and none may change it unseen.
+        objects.note(listed, at)
+        if print_of(listed[at]) != earlier[at]:
+            same = at
+            break
+        followed.plain = min(followed.plain, at)
+    objects.cut(same)
+    later = []
+    for at in range(same, len(listed)):
+        objects.note(listed, at)
+        later.append(print_of(listed[at]))
+    return Prints(earlier, same, later)
+
+
 def speaks(item: object) -> bool:
     """Whether an item is the model's: a response, or a part of one; what is none is refused where it is taken."""
     message = message_of(item)
@@ -463,7 +613,82 @@ def speaks(item: object) -> bool:
     return isinstance(kind, str) and not kind.endswith(("_output", "_response", "_reference"))
 
 
+_INTERNAL, _ANTHROPIC = "ullage.legality.internal", "ullage.legality.anthropic"
+_IN_PARTS = {"openai_chat": "ullage.legality.chat", "openai_responses": "ullage.legality.responses"}
+
+
+class _Rules:
+    """The rules of a form over a list as it grows, for those that can be asked about what is new. `head`: the form, the model and the system prompt.
+
+    A list in the form of the internal view is read from the view's ledger. Of other forms parts are judged, as `WrittenForm` does.
+    """
+
+    def __init__(self, ledger: Any, head: tuple[Provider, str, Any]) -> None:
+        from ullage.legality.check import RuleRequest
+        from ullage.legality.incremental import Repairer
+        from ullage.legality.internal import skipped
+        from ullage.requests.to_request import rules_model
+
+        form, model, system = head
+        self._ledger, self._head, self._version = ledger, head, 0
+        self._seen = self._legal = 0  # messages of the history; of the list, as far as it was legal
+        self._keys: set[str | None] = {""}
+        self._shared: Any = None
+        self._repairer: Repairer | None = None
+        name, both = rules_model(model, form), form.check == form.repair
+        if form.internal and form.read_as_is:
+            # What is too large for the window is repaired by no rule.
+            if both and form.check == _ANTHROPIC and form.rules == "anthropic":
+                self._repairer = Repairer(model=name, system=system, facts={"skip": ("A24",)})
+            elif both and form.check == _INTERNAL:
+                self._repairer = Repairer(facts={"skip": skipped()})
+        elif both and form.check == _IN_PARTS.get(form.name):
+            self._shared = loaded(form.check).shared
+            self._request = RuleRequest(provider=form, model=name, system=system)
+
+    def go_on(self, ledger: Any, head: tuple[Provider, str, Any]) -> bool:
+        """Whether it is the same list, which may have grown."""
+        same = ledger is self._ledger and all(map(is_, head, self._head))
+        return same and ledger.changed_since(self._version) >= self._seen
+
+    def pass_on(self, items: Sequence[Item], followed: Followed, internal: Sequence[Item]) -> bool:
+        """Whether these messages, which the ledger holds in the internal view, are surely legal."""
+        self._seen, self._version = len(internal), self._ledger.version
+        if self._repairer is not None:
+            return self._repairer.passes(items, self._ledger)
+        if self._shared is None:
+            return False
+        if self._legal < len(items) and not self._part(items, followed, internal):
+            self._legal, self._keys = 0, {""}
+            if not self._part(items, followed, internal):
+                return False
+        self._legal = len(items)
+        return True
+
+    def _part(self, items: Sequence[Item], followed: Followed, internal: Sequence[Item]) -> bool:
+        """Whether what is new is legal, and would be by itself."""
+        from ullage.legality.check import found_in
+        from ullage.manager.written_form import calls_of
+
+        at = self._legal
+        asked, messages = items[at:], internal[followed.start(at) :]
+        keys = {*calls_of(messages), *self._shared(messages, asked)}
+        if at:
+            stands = not speaks(items[at - 1]) and speaks(items[at])
+            if not stands or None in keys or not self._keys.isdisjoint({None, *keys}):
+                return False
+            asked = [self._head[0].user_message("."), *asked]
+        self._keys |= keys
+        return found_in(asked, self._request).ok
+
+
 # What is sent, and said as data.
+
+
+def _is_it(theirs: Item, ours: Item) -> bool:
+    """Whether a bare message stands as it was taken."""
+    bare = message_of(theirs) is theirs and "type" not in theirs
+    return bare and (theirs is ours or theirs == ours)
 
 
 def _says_the_same(theirs: Item, ours: Item) -> bool:
@@ -526,16 +751,19 @@ def standing(written: Sequence[Written], items: Sequence[Item]) -> list[Written]
     return standing_lines
 
 
+def _step(line: Written, at: int) -> PlanStep:
+    if line.origin is None:
+        return PlanStep("inserted", None, at)
+    return PlanStep("kept" if line.same else "replaced", line.origin, at)
+
+
 def plan_of(written: Sequence[Written], count: int) -> tuple[PlanStep, ...]:
     """What became of each of so many given messages, in order, and what was put between them."""
     origins = {line.origin for line in written}
     removed = [at for at in reversed(range(count)) if at not in origins]
     steps: list[PlanStep] = []
     for at, line in enumerate(written):
-        if line.origin is None:
-            steps.append(PlanStep("inserted", None, at))
-            continue
-        while removed and removed[-1] < line.origin:
+        while line.origin is not None and removed and removed[-1] < line.origin:
             steps.append(PlanStep("removed", removed.pop(), None))
-        steps.append(PlanStep("kept" if line.same else "replaced", line.origin, at))
+        steps.append(_step(line, at))
     return (*steps, *(PlanStep("removed", at, None) for at in reversed(removed)))

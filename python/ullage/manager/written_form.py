@@ -158,7 +158,7 @@ class WrittenForm:
     def _part(self, messages: Sequence[Item], items: Sequence[Any], done: Outgoing) -> _Part:
         # What a step of the repairs does to one message may depend on any other.
         whole = (None,) if done.repairs else ()
-        keys = [*_calls(messages), *self._shared(messages, items), *whole]
+        keys = [*calls_of(messages), *self._shared(messages, items), *whole]
         return _Part(messages, items, keys, bool(done.losses))
 
     def _take(self, part: _Part) -> None:
@@ -189,7 +189,7 @@ def _answers(item: Mapping[str, Any]) -> bool:
     return _side(item) == "model"
 
 
-def _calls(messages: Iterable[Item]) -> Iterator[str]:
+def calls_of(messages: Iterable[Item]) -> Iterator[str]:
     """Ids of calls; empty: there is a result of another part's call."""
     names = set()
     for message in messages:

@@ -43,6 +43,7 @@ mod lines;
 mod list;
 mod media;
 mod names;
+mod objects;
 mod once;
 mod outcome;
 mod patterns;
@@ -63,6 +64,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     ledger::register(m)?;
     media::register(m)?;
     names::register(m)?;
+    objects::register(m)?;
     outcome::register(m)?;
     patterns::register(m)?;
     rules::register(m)?;

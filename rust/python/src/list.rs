@@ -9,7 +9,10 @@ use pyo3::types::{PyList, PyTuple};
 
 /// One item, `None` after the last.
 #[inline]
-fn item<'a, 'py>(list: Borrowed<'a, 'py, PyList>, at: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
+pub(crate) fn item<'a, 'py>(
+    list: Borrowed<'a, 'py, PyList>,
+    at: usize,
+) -> Option<Borrowed<'a, 'py, PyAny>> {
     if at >= list.len() {
         return None;
     }

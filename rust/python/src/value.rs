@@ -42,6 +42,11 @@ impl<'a, 'py> PyValue<'a, 'py> {
         self.0.to_owned()
     }
 
+    /// The object itself, within the walk.
+    pub(crate) fn object(self) -> Borrowed<'a, 'py, PyAny> {
+        self.0
+    }
+
     /// An integer that fits 64 bits; else whether it is negative; `None` if it is none.
     pub(crate) fn whole(self) -> Option<Result<i64, bool>> {
         self.of().map(small)
@@ -93,7 +98,7 @@ impl<'a, 'py> PyValue<'a, 'py> {
 /// The member of a dict at a place, which then is that of the next one.
 #[inline]
 #[expect(unsafe_code, reason = "members without counting references")]
-fn next_member<'a, 'py>(
+pub(crate) fn next_member<'a, 'py>(
     dict: Borrowed<'a, 'py, PyDict>,
     place: &mut ffi::Py_ssize_t,
 ) -> Option<[PyValue<'a, 'py>; 2]> {
