@@ -18,7 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ullage.testing import conversation
 
@@ -26,6 +29,7 @@ EVENT = (
     b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":'
     b'{"type":"text_delta","text":"some words of it"}}\n\n'
 )
+SERVER = (sys.executable, __file__, "--upstream")
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
@@ -85,9 +89,14 @@ class Connection:
         self.writer.close()
 
 
-def started(command: list[str]) -> tuple[subprocess.Popen[str], int]:
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    return process, int(re.search(r"(\d+)(?:;|\s*$)", process.stdout.readline())[1])
+@contextmanager
+def started(command, env=None) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A process with the port that it listens on, until the end."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            yield process, int(re.search(r"(\d+)(?:;|\s*$)", process.stdout.readline())[1])
+        finally:
+            process.terminate()
 
 
 def processor_seconds(process: subprocess.Popen[str]) -> float:
@@ -133,7 +142,18 @@ def request_of(model: str, tokens: int) -> bytes:
     made = conversation(5, tokens=tokens)
     while made[-1]["role"] == "assistant":
         made.pop()
-    return json.dumps({"model": model, "max_tokens": 1000, "messages": made}).encode()
+    return _written(model, made)
+
+
+def _written(model: str, messages: list[dict[str, Any]]) -> bytes:
+    """A body as clients in JavaScript and the SDKs write it."""
+    body = {"model": model, "max_tokens": 1000, "messages": messages}
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def with_blanks(model: str, tokens: int) -> bytes:
+    """The same request as `json.dumps` writes it by default."""
+    return json.dumps(json.loads(request_of(model, tokens))).encode()
 
 
 def request_of_words(model: str, tokens: int) -> bytes:
@@ -144,14 +164,26 @@ def request_of_words(model: str, tokens: int) -> bytes:
     said = words * 25
     count = tokens * 43 // 10 // len(said) | 1
     made = [{"role": ("user", "assistant")[n % 2], "content": f"{n}. {said}"} for n in range(count)]
-    return json.dumps({"model": model, "max_tokens": 1000, "messages": made}).encode()
+    return _written(model, made)
 
 
 KINDS = {
-    "small for its window, relayed unread": ("claude-sonnet-4-6", request_of),
-    "looked at, nothing due": ("claude-opus-4-5", request_of_words),
-    "looked at, sent as levels left it": ("claude-opus-4-5", request_of),
+    "small for its window, relayed unread": ("claude-sonnet-4-6", request_of, 60_000),
+    "looked at, nothing due": ("claude-opus-4-5", request_of_words, 150_000),
+    "looked at, sent as levels left it": ("claude-opus-4-5", request_of, 150_000),
+    "the same, written with blanks": ("claude-opus-4-5", with_blanks, 150_000),
 }
+
+
+def gateway(direct: int, folder: Path | str) -> list[str]:
+    command = [sys.executable, "-m", "ullage", "proxy", "--port", "0", "--state", str(folder)]
+    return [*command, "--upstream", f"http://127.0.0.1:{direct}"]
+
+
+def first_answer(direct: int, folder: Path, tool: tuple[str, ...] = (), env=None) -> None:
+    """A gateway is started, relays one answer and is ended."""
+    with started([*tool, *gateway(direct, folder)], env) as (_, through):
+        assert asyncio.run(streams(through, 1, 1))[1] == 1
 
 
 async def measure(
@@ -167,14 +199,14 @@ async def measure(
     seconds, _ = await streams(direct, args.streams, args.events)
     print(f"  without it, same clients: {seen / seconds:,.0f} events/s")
 
-    for what, (model, made) in KINDS.items():
-        body = made(model, 150_000)
+    for what, (model, made, tokens) in KINDS.items():
+        body = made(model, tokens)
         await first_bytes(direct, through, body, 3)  # the first look reads all of it
         before = processor_seconds(gate)
         found = sorted(await first_bytes(direct, through, body, args.looks))
         spent = (processor_seconds(gate) - before) / args.looks * 1000
         print(
-            f"first byte of a request of 150 000 tokens ({len(body) / 1e6:.2f} MB), {what}: +{statistics.median(found):.1f} ms "
+            f"first byte of a request of {tokens:,} tokens ({len(body) / 1e6:.2f} MB), {what}: +{statistics.median(found):.1f} ms "
             f"in the median, +{found[len(found) // 10]:.1f} and +{found[len(found) * 9 // 10]:.1f} ms at p10 and p90; "
             f"gateway {spent:.1f} ms of processor time"
         )
@@ -204,16 +236,9 @@ def main() -> None:
     if args.upstream:
         asyncio.run(upstream())
         return
-    server, direct = started([sys.executable, __file__, "--upstream"])
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "ullage", "proxy", "--port", "0", "--state", folder]
-        gate, through = started([*command, "--upstream", f"http://127.0.0.1:{direct}"])
-        try:
+    with tempfile.TemporaryDirectory() as folder, started(SERVER) as (_, direct):
+        with started(gateway(direct, folder)) as (gate, through):
             asyncio.run(measure(args, direct, through, gate))
-        finally:
-            for process in (gate, server):
-                process.terminate()
-                process.wait(10)
 
 
 if __name__ == "__main__":

@@ -103,7 +103,10 @@ class ClientCall:
         written = {id(item) for item in items}
         for item in self.items or []:
             if id(item) in places_by_id and id(item) not in written:  # changed, or no longer there
-                places_by_id.update(_blocks(raw, places_by_id[id(item)][0], item))
+                begin = places_by_id[id(item)][0]
+                # Where the client writes as we do, its blocks come out as they came in.
+                if not raw.startswith(orjson.dumps(item), begin):
+                    places_by_id.update(_blocks(raw, begin, item))
         members: dict[str, Any] = {key: orjson.Fragment(raw[a:b]) for key, (a, b) in places.items()}
         parts = [_spliced(item, places_by_id, raw) for item in items]
         return orjson.dumps({**members, self.list_key: parts, **others})
@@ -161,12 +164,17 @@ def _next(raw: bytes, end: int) -> int:
 
 
 def _end(raw: bytes, at: int, value: object) -> int:
-    """Where a value ends. Most clients write JSON as we do; comparing is then six times as fast as a scan."""
-    guess = orjson.dumps(value)
-    end = at + len(guess)
-    if raw.startswith(guess, at) and raw[end] in _ENDS:
-        return end
+    """Where a value ends. Most clients write JSON as we do or as `json.dumps`; comparing is then three to six times as fast as a scan."""
+    for write in (orjson.dumps, _with_blanks):
+        guess = write(value)
+        end = at + len(guess)
+        if raw.startswith(guess, at) and raw[end] in _ENDS:
+            return end
     return _scanned(raw, at)
+
+
+def _with_blanks(value: object) -> bytes:
+    return json.dumps(value).encode()
 
 
 def _scanned(raw: bytes, at: int) -> int:
