@@ -244,7 +244,7 @@ types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 bench: wheel ## Everything whose time is published, under pytest-benchmark, with the peers that can be installed; the tables into the documents
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --upgrade pip
-	$(BENCH)/bin/python -m pip install --quiet --group test --group peers
+	$(BENCH)/bin/python -m pip install --quiet --group test --group peers "$$(ls dist/*.whl)[cli,proxy]"
 	$(BENCH)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BENCH)/bin/python -m pytest benches/python/bench_suite.py --benchmark-enable --benchmark-quiet --benchmark-json benches/record.json -q
 	$(BENCH)/bin/python -m benches.table --write

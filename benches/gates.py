@@ -56,11 +56,12 @@ class Case(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A process of its own, counted from its beginning to its end."""
+    """A process of its own, counted from its beginning to its end; without arguments a gateway until its first answer."""
 
     name: str
     arguments: tuple[str, ...]  # of the interpreter; `{folder}`: that of the inputs
     unit: str = "process"
+    given: str = ""
 
 
 # ---- inputs, made outside of valgrind ---------------------------------------------------------
@@ -71,9 +72,11 @@ def write_inputs(folder: Path) -> None:
     from benches.python.bench_bpe import generated_json, generated_logs
     from benches.python.bench_ledger import conversation
 
+    from tests.clients.test_hooks import compacted
     from tests.kit.transcripts import Layout, session_file
     from ullage.testing import scenario
 
+    compacted(folder)
     rng = random.Random(1)
     (folder / "messages.json").write_text(json.dumps(conversation(MESSAGES)))
     (folder / "session.json").write_text(json.dumps(scenario(1, tokens=100_000).messages))
@@ -171,14 +174,14 @@ def idle(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
 
 
 def real(
-    form: str, *, log: bool = False
+    form: str, *, ugly: bool = True, log: bool = False
 ) -> Callable[[Path, Any], tuple[Callable[[], object], int]]:
     """Turns as the provider's server answers them; at more messages they cost the same."""
 
     def prepare(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
         from benches import growth
 
-        return growth.in_form(ROUNDS, form, ugly=True, log=log, turns=2 * growth.TURNS)
+        return growth.in_form(ROUNDS, form, ugly=ugly, log=log, turns=2 * growth.TURNS + 1)
 
     return prepare
 
@@ -187,14 +190,40 @@ def acting(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
     from benches import users
 
     messages = loaded(folder, "session.json")
-    run, fresh, *_ = users.acting(messages, users.first_action(messages))
-    each = iter([fresh(), fresh()])
+    return twice(users.acting(messages, users.first_action(messages)))
+
+
+def first(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    from benches import users
+
+    return twice(users.first(loaded(folder, "session.json")))
+
+
+def viewed(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    from benches import users
+
+    return users.viewed(MESSAGES).once, 1
+
+
+def twice(contender: Any, units: int = 1) -> tuple[Callable[[], object], int]:
+    """What is done to something of its own each time, made before it is counted."""
+    each = iter([contender.setup(), contender.setup()])
 
     def once() -> None:
         args, named = next(each)
-        run(*args, **named)
+        contender.run(*args, **named)
 
-    return once, 1
+    return once, units
+
+
+def collapse(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    from benches.operation import Contender
+    from benches.python import bench_levels
+
+    messages = bench_levels.talk(MESSAGES)
+    act = bench_levels.checked("context collapse", messages)
+    made = Contender(act, lambda: ((bench_levels.view_of(messages),), {}))
+    return twice(made, len(messages))
 
 
 def compaction(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
@@ -219,8 +248,12 @@ CASES = (
     Case("a turn: two appended, counted, cut back", "turn", turn),
     Case("a manager's idle turn: two added, a request", "turn", idle),
     *(Case(f"a turn of a server's body, {form}", "turn", real(form)) for form in FORMS),
+    *(Case(f"a turn of bare messages, {form}", "turn", real(form, ugly=False)) for form in FORMS),
     Case("a turn of a server's body, anthropic, with a log", "turn", real("anthropic", log=True)),
     Case("a turn in which old results are cleared", "turn", acting),
+    Case("the first request, all levels on", "request", first),
+    Case("view of a list of 1,000 with a new tail", "view", viewed),
+    Case("context collapse of 996 messages", "message", collapse),
     Case("compaction of 200 messages, without a model", "message", compaction),
     Case("the same list of 1,000 passed again", "pass", again),
     Case("index of a transcript", "line", index),
@@ -236,10 +269,14 @@ REQUEST = (
     "; manager = ContextManager(model='claude-sonnet-4-5')"
     "; manager.add({'role': 'user', 'content': 'hello'}); manager.prepare()"
 )
+HOOK = '{"session_id": "s-1", "source": "compact", "transcript_path": "{folder}/s-1.jsonl"}'
 STARTS = (
     Start("import of ContextManager", ("-c", IMPORT)),
     Start("import and a first request", ("-c", IMPORT + REQUEST)),
     Start("ullage inspect of a small file", ("-m", "ullage", "inspect", "{folder}/small.jsonl")),
+    Start("a hook after a compaction", ("-m", "ullage.clients.hook", "session-start"), given=HOOK),
+    Start("the gateway to its first answer", ()),
+    Start("bare Python", ("-c", "pass")),
 )
 
 
@@ -274,17 +311,27 @@ def counts(folder: Path) -> list[float]:
 
 def started(folder: Path, start: Start) -> int:
     """Instructions of a process whose bytecode was written by one before it."""
+    from benches import proxy_load
+
     out = folder / "start"
-    command = [sys.executable, *(each.replace("{folder}", str(folder)) for each in start.arguments)]
-    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPYCACHEPREFIX": str(folder / "pyc")}
+    given, *arguments = (
+        each.replace("{folder}", str(folder)) for each in (start.given, *start.arguments)
+    )
+    places = {"PYTHONPYCACHEPREFIX": str(folder / "pyc"), "ULLAGE_HOME": str(folder)}
+    environment = {**os.environ, "PYTHONHASHSEED": "0", **places}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    for tool in ((), ("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}")):
+    for tool in ((), ("valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}")):
+        if not arguments:
+            with proxy_load.started(proxy_load.SERVER) as (_, direct):
+                proxy_load.first_answer(direct, folder, tool, environment)
+            continue
         subprocess.run(
-            [*tool, *command],
+            [*tool, sys.executable, *arguments],
             check=True,
             capture_output=True,
             timeout=LIMIT_SECONDS,
             env=environment,
+            input=given.encode(),
         )
     return total(out)
 

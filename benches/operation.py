@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +48,7 @@ class Operation(NamedTuple):
         amount: How much of it one run does.
         contenders: By name; a peer that is not installed is left out.
         rounds: How often each is timed in one sweep over the contenders.
+        figure: Which round of a sweep counts: `min`, the best, or `median`.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Operation(NamedTuple):
     amount: float
     contenders: dict[str, Contender]
     rounds: int = 3
+    figure: str = "min"
 
 
 class Planned(NamedTuple):
@@ -61,12 +65,18 @@ class Planned(NamedTuple):
     Attributes:
         make: Makes it, in a folder of its own, and checks the answers.
         contenders: All who could do it, were they installed.
-        wall: The time that passes counts, not the processor's.
+        timer: What counts: the processor's time of this process, `of_children`, or the time that passes.
     """
 
     make: Callable[[Path], Operation]
     contenders: tuple[str, ...] = (OURS,)
-    wall: bool = False
+    timer: Callable[[], float] = time.process_time
+
+
+def of_children() -> float:
+    """Seconds of processor time of all processes that this one started and waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def equal(contenders: dict[str, Contender], names: Iterable[str]) -> None:

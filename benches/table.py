@@ -4,7 +4,7 @@
     python -m benches.table --write    writes them into benches/TABLES.md and the README
     python -m benches.table FILE       of another record than benches/record.json
 
-`make bench` installs the peers, makes the record and writes the tables. A figure is the best of all rounds; a ratio the median of those of the
+`make bench` installs the peers, makes the record and writes the tables. A figure is the best of all rounds, or the best sweep's median; a ratio the median of those of the
 sweeps, in which the contenders are timed one after the other.
 """
 
@@ -44,6 +44,8 @@ COLUMNS = (
 ROWS = {
     "idle turn": (OURS,),
     "idle turn by length": ("ullage, at 90,000 messages",),
+    "body": (OURS, "ullage, at 30,000 messages"),
+    "view": (OURS,),
     "acting turn": (OURS,),
     "compaction": (OURS,),
     "inspect of a file": (OURS,),
@@ -51,7 +53,7 @@ ROWS = {
     "fleet": (OURS, "ullage, one thread"),
     "start": (OURS,),
 }
-"""Of the table of what users call: of which operations, and which of Ullage's ways."""
+"""Of the table of what users call: of which operations, and which of Ullage's ways; `body` stands for `body: gemini` and all its like."""
 
 
 class Figure(NamedTuple):
@@ -80,8 +82,9 @@ def figures(record: dict[str, Any]) -> list[Figure]:
 
 
 def seconds(each: dict[str, Any]) -> float:
-    """What one of the unit took, in the best round."""
-    return float(each["stats"]["min"] / each["extra_info"]["amount"])
+    """What one of the unit took, in the best round or the median of all."""
+    said = each["extra_info"]
+    return float(each["stats"][said.get("figure", "min")] / said["amount"])
 
 
 def figure(own: list[dict[str, Any]], ours: list[float]) -> Figure:
@@ -113,20 +116,27 @@ def in_a_glance(found: list[Figure]) -> list[str]:
     lines = ["| | Ullage | " + " | ".join(columns) + " |"]
     lines.append("| --- |" + " --: |" * (len(columns) + 1))
     for group, ways in ROWS.items():
-        own = [each for each in found if each.group == group]
+        own = [each for each in found if each.group.partition(":")[0] == group]
         for way in ways:
-            if ours := next((each for each in own if each.contender == way), None):
+            if alike := sorted(each for each in own if each.contender == way):
                 peers = own if way == OURS else []
-                cells = [beside(peers, ours, name) for name in columns]
-                lines.append(f"| {title(ours)} | {absolute(ours)} | " + " | ".join(cells) + " |")
+                cells = [beside(peers, alike[0], name) for name in columns]
+                lines.append(f"| {title(alike)} | {span(alike)} | " + " | ".join(cells) + " |")
     return lines
 
 
-def title(ours: Figure) -> str:
+def title(alike: list[Figure]) -> str:
     """An operation's name; what another of Ullage's ways does otherwise takes the place of what follows the comma."""
+    ours, forms = alike[0], f", {len(alike)} forms" if len(alike) > 1 else ""
     if ours.contender == OURS:
-        return ours.operation
-    return ours.operation.partition(",")[0] + ours.contender.removeprefix(OURS)
+        return ours.operation.partition(":")[0] + forms
+    return ours.operation.partition(",")[0] + ours.contender.removeprefix(OURS) + forms
+
+
+def span(alike: list[Figure]) -> str:
+    """From the least to the largest."""
+    ordered = sorted(alike, key=lambda each: each.value)
+    return " to ".join(dict.fromkeys(absolute(each) for each in (ordered[0], ordered[-1])))
 
 
 def beside(own: list[Figure], ours: Figure, library: str) -> str:

@@ -13,17 +13,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import orjson
-from benches.operation import OURS, Contender, Operation, Planned
+from benches import bodies, growth, proxy_load
+from benches.operation import OURS, SWEEPS, Contender, Operation, Planned, of_children
 from benches.peers import context
+from benches.python import bench_levels
 
 import ullage
+from tests.clients.test_hooks import compacted
 from tests.kit.transcripts import Layout, session_file
 from ullage import ContextManager, validate
 from ullage.batch import find_transcripts, inspect_file, run_batch
@@ -38,6 +43,10 @@ LENGTHS = (100, 1_000, 10_000, 90_000)
 ACTING_WINDOW = 160_000
 TURNS = 100
 FILES, LARGE_MB, SMALL_MB = 160, 8, 4
+LONG_BODIES = 30_000
+"""Messages; more take minutes, and 90,000 as Anthropic's server answers are over the 32 MB that it takes."""
+LONG_RUN = 6
+"""Hundreds of turns in which an image is removed twice."""
 SLOW_SECONDS = 1
 """Who takes longer is timed less often."""
 STARTED = {
@@ -170,6 +179,58 @@ def idle_peer(name: str, messages: list[Message]) -> Contender | None:
     return Contender(lambda: contender.run(native), amount=1)
 
 
+def body_turn(form: str, folder: Path) -> Operation:
+    """A turn on a response's body, observed as the provider's server sends it; what is left out in bare messages is in `benches.bodies`."""
+    del folder
+    made, rounds = {}, 5
+    for name, (count, ugly, log) in BODY_WAYS.items():
+        ready = (SWEEPS * (rounds + LONG_RUN) + 1) * TURNS
+        run, _ = growth.in_form(count, form, ugly=ugly, log=log, turns=ready)
+        run()
+        made[name] = Contender(run)
+    long = made[at_length(LONG_BODIES)].run
+    every = Contender(lambda: [long() for _ in range(LONG_RUN)], None, 1, LONG_RUN * TURNS, 1)
+    title = f"a turn on a server's body, at 1,000 messages: {form}"
+    return Operation(title, "µs a turn", TURNS, {**made, LONG_MEAN: every}, rounds, "median")
+
+
+def view(folder: Path) -> Operation:
+    """A list that is passed again with a call and its result more, as frameworks do; the peers look at such lists as well."""
+    del folder
+    contenders = {
+        OURS: viewed(1_000),
+        "ullage, as a server answers": viewed(1_000, ugly=True),
+        "ullage, at 10,000 messages": viewed(10_000),
+    }
+    for name in PEERS:
+        if (found := idle_peer(name, long_talk(1_000))) is not None:
+            contenders[name] = found
+    title = "view of a list with a new tail, at 1,000 messages"
+    return Operation(title, "µs a view", 1, contenders)
+
+
+def viewed(count: int, *, ugly: bool = False) -> Contender:
+    manager = ContextManager(model=MODEL, context_window=100_000_000)
+    held = [bodies.opening("anthropic")]
+    numbers = iter(range(10_000_000))
+
+    def longer() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        answer, results, whole = bodies.turn("anthropic", next(numbers), ugly=ugly)
+        said = [{"role": "assistant", "content": answer["content"]}] if whole else answer
+        held.extend([*said, *results])
+        return (held,), {}
+
+    while len(held) < count:
+        longer()
+    manager.view(held)
+    made = Contender(manager.view, longer, rounds=9)
+    sent = made.once().messages
+    assert len(sent) == len(held)
+    assert ugly or sent == held  # of an answer, fields that are null are not sent
+    assert validate(sent, model=MODEL, skip=("A24",)).ok
+    return made
+
+
 def acting_turn(folder: Path) -> Operation:
     """The first request of a session for which old results are cleared; the peers do what they do at this length."""
     del folder
@@ -194,6 +255,31 @@ def acting(messages: list[Message], at: int) -> Contender:
         assert manager.prepare().reports
 
     return Contender(act, fresh)
+
+
+def first_request(folder: Path) -> Operation:
+    """Every level is on and asked, since none has stated when it acts; the peers do what they do at this length."""
+    del folder
+    messages = scenario(1, tokens=context.TOKENS).messages
+    contenders = {OURS: first(messages), **peers_at(messages)}
+    title = f"the first request, all levels on, at {len(messages)} messages"
+    return Operation(title, "µs a request", 1, contenders)
+
+
+def first(messages: list[Message]) -> Contender:
+    def fresh() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        manager = ContextManager(
+            model=MODEL, context_window=ACTING_WINDOW, policy=bench_levels.POLICY
+        )
+        for message in messages:
+            manager.add(message)
+        return (manager,), {}
+
+    made = Contender(ContextManager.prepare, fresh)
+    request = made.once()
+    assert request.reports
+    assert validate(request.messages, model=MODEL).ok
+    return made
 
 
 def first_action(messages: list[dict[str, Any]]) -> int:
@@ -347,21 +433,57 @@ def start(folder: Path) -> Operation:
     return Operation(title, "µs a start", 1, contending(runs))
 
 
-def started(program: str) -> Callable[[], Any]:
-    command = [sys.executable, "-c", program]
+def started(
+    program: str, *arguments: str, given: bytes = b"", answer: bytes = b"", **more: str
+) -> Callable[[], Any]:
+    command = [sys.executable, *(arguments or ("-c",)), program]
     # Without compiled modules each start would compile the whole package.
-    settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **more}
 
-    def run() -> int:
-        return subprocess.run(command, check=False, capture_output=True, env=settings).returncode
+    def run() -> tuple[int, bytes]:
+        done = subprocess.run(command, check=False, capture_output=True, env=settings, input=given)
+        return done.returncode, done.stdout
 
-    assert run() == 0
+    code, said = run()
+    assert code == 0
+    assert answer in said
     return run
+
+
+def commands(folder: Path) -> Operation:
+    """Processes that a user or a client waits for; the gateway's has relayed an answer when it is ended."""
+    small = folder / "small.jsonl"
+    small.write_bytes(session_file(scenario(1, turns=2), layout=Layout()).to_bytes())
+    given = {"session_id": "s-1", "source": "compact", "transcript_path": str(compacted(folder))}
+    event, settings = orjson.dumps(given), {"ULLAGE_HOME": str(folder)}
+    words = ("-m", "ullage.clients.hook")
+    hook = started("session-start", *words, given=event, answer=b"Never push to main", **settings)
+    inspect = started(str(small), "-m", "ullage", "inspect", answer=b"tokens")
+    server = proxy_load.started(proxy_load.SERVER)
+    gateway = partial(proxy_load.first_answer, server.__enter__()[1], folder)
+    finalize(gateway, server.__exit__, None, None, None)
+    gateway()
+    runs = dict(zip(COMMANDS, (inspect, hook, gateway), strict=True))
+    title = "processor time of `ullage inspect` of a small file"
+    all_ = contending({**runs, "bare Python": started("pass")})
+    return Operation(title, "µs a process", 1, all_)
 
 
 OTHER_WAYS = tuple(
     name for name in context.MAKERS if name.startswith("ullage") and "compact" not in name
 )
+
+BODY_WAYS = {
+    OURS: (1_000, True, False),
+    at_length(LONG_BODIES): (LONG_BODIES, True, False),
+    "ullage, with a log": (1_000, True, True),
+    "ullage, bare messages": (1_000, False, False),
+    "ullage, bare messages at 30,000": (LONG_BODIES, False, False),
+}
+"""At how many messages, whether as servers answer, whether with a log."""
+LONG_MEAN = "ullage, mean of 600 turns at 30,000"
+"""Now and then a turn removes what is too much of something, such as images, and costs a walk."""
+COMMANDS = (OURS, "ullage, a hook after a compaction", "ullage, the gateway to its first answer")
 
 OPERATIONS: dict[str, Planned] = {
     "idle turn": Planned(
@@ -375,16 +497,25 @@ OPERATIONS: dict[str, Planned] = {
         ),
     ),
     "idle turn by length": Planned(idle_by_length, tuple(map(at_length, LENGTHS))),
+    **{
+        f"body: {form}": Planned(partial(body_turn, form), (*BODY_WAYS, LONG_MEAN))
+        for form in bodies.FORMS
+    },
+    "view": Planned(
+        view, (OURS, "ullage, as a server answers", "ullage, at 10,000 messages", *PEERS)
+    ),
     "acting turn": Planned(acting_turn, (OURS, *PEERS)),
+    "first request": Planned(first_request, (OURS, *PEERS)),
     "compaction": Planned(compaction, (OURS, *OTHER_WAYS, *PEERS)),
     "inspect of a file": Planned(one_file, (OURS, "its index alone", PARSED)),
     "compaction of a file": Planned(file_compaction, (OURS, PARSED)),
     "fleet": Planned(
-        fleet, (OURS, "ullage, one thread", "ullage, two processes", PARSED), wall=True
+        fleet, (OURS, "ullage, one thread", "ullage, two processes", PARSED), time.perf_counter
     ),
     "start": Planned(
         start,
         (OURS, "bare Python", "import ullage", "ullage --version", *STARTED),
-        wall=True,
+        time.perf_counter,
     ),
+    "commands": Planned(commands, (*COMMANDS, "bare Python"), of_children),
 }

@@ -9,7 +9,9 @@ where an operation says otherwise. An operation is made once, its answers are ch
 from __future__ import annotations
 
 import gc
-import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +35,7 @@ def pairs() -> list[Any]:
             marks=pytest.mark.benchmark(
                 group=name,
                 disable_gc=True,
-                timer=time.perf_counter if planned.wall else time.process_time,
+                timer=planned.timer,
             ),
         )
         for name, planned in SUITE.items()
@@ -42,15 +44,20 @@ def pairs() -> list[Any]:
     ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def operation(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Operation:
-    """Made when the first of its contenders is due, and forgotten with the last."""
-    planned = SUITE[request.param]
-    made = planned.make(tmp_path_factory.mktemp("operation"))
-    assert set(made.contenders) <= set(planned.contenders)
-    return made
+    return made(request.param, tmp_path_factory.mktemp)
+
+
+@lru_cache(maxsize=1)
+def made(name: str, new_folder: Callable[[str], Path]) -> Operation:
+    """An operation, when the first of its contenders is due; a fixture of pytest's is made again for each of them."""
+    planned = SUITE[name]
+    operation = planned.make(new_folder("operation"))
+    assert set(operation.contenders) <= set(planned.contenders)
+    return operation
 
 
 @pytest.mark.parametrize(("operation", "contender", "sweep"), pairs(), indirect=["operation"])
@@ -65,6 +72,7 @@ def test_time(benchmark: Any, operation: Operation, contender: str, sweep: int) 
         contender=contender,
         unit=operation.unit,
         sweep=sweep,
+        figure=operation.figure,
         amount=operation.amount if amount is None else amount,
     )
     gc.collect()
