@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from benches.fidelity.cuts import Message, block_text, blocks, said, text_of
+from benches.fidelity.cuts import Message, block_text, blocks, calls, said, text_of
 
 from ullage import compact
 from ullage.counting.exact import count_tokens_exact
@@ -70,7 +70,11 @@ def ours(before: Sequence[Message], size: int) -> list[Message]:
 
 
 def _compacted(before: Sequence[Message], target: int) -> list[Message]:
-    done = compact(list(before), model=MODEL, keep=0, overhead_tokens=0, target_tokens=target)
+    # An agent at work is compacted by itself, a talk when somebody asks for it.
+    trigger: Any = "auto" if calls(before, 1) else "manual"
+    done = compact(
+        list(before), model=MODEL, keep=0, overhead_tokens=0, target_tokens=target, trigger=trigger
+    )
     return [item for item in done.messages if said(item)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from tests.kit import user
+from tests.kit import result, use, user
 from ullage.facts import collect, is_user_input
 from ullage.facts.calls import Action, describe, read_call
 from ullage.facts.model import Origin
@@ -439,6 +439,48 @@ def test_an_edit_wrote_what_it_added_and_a_later_one_may_take_it_out():
     assert facts.files[0].written == ((4, "NAME = 'b'"),)
 
 
+def declared(name: str, **given) -> list[str]:
+    (file,) = collect([call(name, "1", **given), answer("ok", "1")]).files
+    return [row.now for row in file.declared]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("export const LIMIT = 5;\nexport async function load(\n  path: string,\n): Promise<void> {\n  const inner = 1;\n  if (path) {\n  }\n}", ["export const LIMIT = 5", "export async function load(path: string): Promise<void>"]),
+        ("class Store {\n  private get(key: string): string {\n    return load(key);\n  }\n}\nconst fs = require('fs');", ["class Store", "private get(key: string): string"]),
+        ("pub(crate) fn read<T>(&self) -> T {\n    let x = 1;\n}\nimpl Display for Row {", ["pub(crate) fn read<T>(&self) -> T", "impl Display for Row"]),
+        ("class Row:\n    WIDTH: int = 7\n\n    def __init__(self):\n        self.a = 1\n        count = 0\n\n    async def total(self):", ["class Row", "WIDTH: int = 7", "async def total(self)"]),
+        ("const (\n\twait  = 5 * time.Second\n\tother = call()\n)\nfunc (s *Store) Read() error {\n\tx := 1", ["wait  = 5 * time.Second", "func (s *Store) Read() error"]),
+        ("describe('list', () => {\n  it('keeps the order', () => {", ["describe('list', () =>", "it('keeps the order', () =>"]),
+        ("    public static int sum(int a, int b) {\n        for (int i = 0; i < a; i++) {", ["public static int sum(int a, int b)"]),
+    ],
+)  # fmt: skip
+def test_what_code_of_any_language_declares(text: str, lines: list[str]):
+    assert declared("Write", file_path="a.code", content=text) == lines
+    assert declared("edit", path="a.code", oldText="", newText=text) == lines
+    patch = "".join(f"+{row}\n" for row in text.split("\n"))
+    patch = f"*** Begin Patch\n*** Update File: a.code\n@@\n{patch}*** End Patch"
+    assert declared("apply_patch", input=patch) == lines
+
+
+def test_a_file_that_was_read_and_then_written_whole_may_have_had_what_it_holds():
+    items = [
+        call("Read", "1", file_path="a.py"),
+        answer("1\tdef load(): ...", "1"),
+        call("Write", "2", file_path="a.py", content="def load(): ...\ndef keep(): ..."),
+        answer("ok", "2"),
+        call("Write", "3", file_path="a.py", content="def load(): ...\ndef late(): ..."),
+        answer("ok", "3"),
+    ]
+    rows = {row.name: (row.before, row.now) for row in collect(items).files[0].declared}
+    assert rows == {
+        "def load": (None, "def load(): ..."),
+        "def keep": (None, ""),
+        "def late": ("", "def late(): ..."),
+    }
+
+
 @pytest.mark.parametrize("edits", [[], ["x"], [None], [{}]])
 def test_a_call_with_edits_that_say_nothing_wrote_nothing(edits: list):
     facts = collect([call("MultiEdit", "1", file_path="a.py", edits=edits), answer("ok", "1")])
@@ -702,3 +744,14 @@ def test_describe_cuts_between_words(limit):
     assert set(path.split("/")) <= set(words)
     (one,) = read_call("Bash", {"command": "x" * 200})
     assert len(describe(one, limit)) == limit + len("Bash ")
+
+
+def test_an_answer_in_codex_form_stands_in_its_words():
+    asked = {"questions": [{"id": "how", "question": "How is it switched off?"}]}
+    reply = '{"answers": {"how": {"answers": ["`[lock] on = false`", "per root"]}}}'
+    items = [
+        {"role": "assistant", "content": [use("c1", "request_user_input", **asked)]},
+        user([result("c1", reply)]),
+    ]
+    (decision,) = collect(items).decisions
+    assert decision.answer == "`[lock] on = false`, per root"

@@ -13,6 +13,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.collector import figures
 from ullage.facts.sections import OPENING, parse_sections, read_user_messages, user_message
+from ullage.summarizers import lines
 from ullage.summarizers.budgeted_text import Unit, allot, cost, lines_of, one_line, shorten
 from ullage.summarizers.extractive import ExtractiveSummarizer, carried_units, render, repository
 
@@ -70,7 +71,7 @@ def test_request_and_standing_rule(sections):
 
 def test_files_with_ranges_and_newest_code(sections):
     assert "`/w/parser.py`: edited 1×, read lines 10–49" in sections[3]
-    assert "def parse_line(text):\n    return 1" in sections[3]
+    assert "- In `w/parser.py`: new `def parse_line(text)`" in sections[3]
 
 
 def test_errors_with_what_followed(sections):
@@ -261,10 +262,77 @@ def test_of_what_was_written_declarations_come_first():
     words = [a + b for a in ("har", "mea", "wal", "tun", "shi", "gra") for b in ("bour", "dow", "nut", "dra", "yard", "mill")]  # fmt: skip
     body = "\n".join(f"    {word}_total = {word}_rate * {word}_count" for word in words)
     names = ("harbour_of_ledger", "meadow_for_receipt", "walnut_in_column", "tundra_by_account")
-    heads = [f"def {name}(source, table):" for name in names]
-    text = "\n".join(f"{head}\n{body}" for head in heads)
+    heads = [f"def {name}(source, table)" for name in names]
+    text = "\n".join(f"{head}:\n{body}" for head in heads)
     shown = parse_sections(render(collect([user("Go."), *written(text)]), tokens=700))[3]
     assert [head for head in heads if head not in shown] == []
+
+
+def changes(
+    *edits: tuple[str, str], path: str = "/w/src/list/view.go", first: int = 1
+) -> list[dict]:
+    return [
+        message
+        for number, (old, new) in enumerate(edits, first)
+        for message in (
+            call("Edit", number, file_path=path, old_string=old, new_string=new),
+            answer(number, "ok"),
+        )
+    ]
+
+
+def test_a_changed_file_says_what_is_new_changed_and_removed():
+    items = changes(
+        ("type LaneState struct {\n\tn int\n}", ""),
+        ("func draw(n int) string {", "func draw(n, width int) string {"),
+        ("const limit = 100", "const limit = 250"),
+        ("", "func fold(n int) {\n\tok := true\n}"),
+        ("func gap() {", "func space() {"),
+        ("func space() {", "func gap() {"),
+        ("", "func tried() {}"),
+        ("func tried() {}", ""),
+    )
+    line = "- In `list/view.go`: new `func fold(n int)`; changed `func draw(n, width int) string`, `const limit = 250`; removed `type LaneState`"
+    assert line in state_of(*items).split("\n")
+    failed = [items[0], answer(1, "String to replace not found", error=True)]
+    assert "- In `" not in state_of(*failed)
+
+
+def test_of_tests_the_newest_names_and_of_documents_the_upper_headings_are_listed():
+    text = "\n".join(f"func TestCase{n}(t *testing.T) {{\n\tt.Log()\n}}" for n in range(7))
+    shown = state_of(*written(text, "/w/list/view_test.go"))
+    assert "new `TestCase3`, `TestCase4`, `TestCase5`, `TestCase6`; 3 more\n" in shown
+    text = "# Plan\n" + "".join(f"## Part {n}\n### Detail {n}\n# a remark\n" for n in range(5))
+    shown = state_of(*written(text, "/w/plan.md"))
+    assert "new `## Part 2`, `## Part 3`, `## Part 4`, `# Plan`; 7 more\n" in shown
+
+
+def test_code_lines_are_whole_and_say_something():
+    code = (
+        "import lumber_of_harbour\nfrom quartz import receipts\n# Receipts without a quartz column are kept,\n# since the harbour ledger counts them.\n"
+        "def rows_that_are_kept(rows):\n    ledger_rows = harbour_rows(quartz_of(rows))\n    merged = quartz_merge(\n        ledger_rows_of_harbour,\n    )\n"
+        "    if harbour_is_closed(ledger_rows):\n        raise HarbourClosed(ledger_rows)\n"
+    )
+    shown = state_of(*written(code)).partition("- Of what was written to `w/reader.py`:\n")[2]
+    block = shown.split("```")[1].strip("\n")
+    assert block == (
+        "# Receipts without a quartz column are kept,\n# since the harbour ledger counts them.\n"
+        "    if harbour_is_closed(ledger_rows):\n        raise HarbourClosed(ledger_rows)"
+    )
+
+
+def test_what_edits_declared_is_carried_through_three_compactions():
+    items = [user("Make the list narrow."), *changes(("", "const limit = 250"))]
+    text = render(collect(items))
+    for number in (2, 3):
+        summary = {**user(f"{OPENING}\n\n{text}"), "isCompactSummary": True}
+        again = changes(("", f"func part{number}() {{}}"), first=number)
+        items = [summary, user(f"Now part {number}."), call("Read", 9, file_path="/w/src/list/view.go"), answer(9, "x"), *again]  # fmt: skip
+        text = render(collect(items))
+    section = parse_sections(text)[3]
+    assert section.count("/w/src/list/view.go") == 1
+    for declared in ("const limit = 250", "func part2() {}", "func part3() {}"):
+        assert section.count(f"- In `list/view.go`: new `{declared}`") == 1
 
 
 def test_pieces_of_an_earlier_summary_stay_by_what_they_say_not_by_their_place():
@@ -325,7 +393,8 @@ def test_the_newest_words_stand_with_the_short_remarks_before_them():
     two = [said("Now the writer."), call("Bash", 2, command="ls"), answer(2, "a")]
     end = said("Both wait for each other.")
     step = parse_sections(render(collect([user("Why?"), long, *one, *two, end]), tokens=3_000))[9]
-    assert "The cause is the lock in the reader.\nNow the writer.\nBoth wait" in step
+    # What only says which call comes next is passed over.
+    assert "The cause is the lock in the reader.\nBoth wait" in step
     assert "is complete" not in step
     short = parse_sections(render(collect([user("Why?"), *one, user("And now?"), end])))[9]
     assert "The cause" not in short
@@ -458,10 +527,10 @@ def test_what_was_taken_back_is_not_said_to_be_written():
     written = call("Write", 1, file_path="/w/a.py", content="def connect_with_retry(): ...\n")
     for command in ("git checkout -- a.py", "git restore .", "git stash", "rm a.py"):
         text = state_of(written, answer(1, "ok"), *run(2, command))
-        assert "Of what was written" not in text, command
+        assert "- In `" not in text, command
     for command in ("git stash pop", "git checkout main", "rm b.py"):
         text = state_of(written, answer(1, "ok"), *run(2, command))
-        assert "Of what was written" in text, command
+        assert "- In `w/a.py`: new `def connect_with_retry(): ...`" in text, command
 
 
 def test_the_newest_call_stands_in_a_small_room_too():
@@ -526,8 +595,10 @@ def test_a_file_that_is_not_there_is_an_answer():
 def test_what_somebody_else_committed_is_no_change():
     clean = run(2, "git status", "On branch main\nnothing to commit, working tree clean")
     text = state_of(*edit(1, "/w/a.py"), *clean)
-    assert "changed:" not in text
-    assert "changed: `w/b.py`" in state_of(*edit(1, "/w/a.py"), *clean, *edit(3, "/w/b.py"))
+    assert "changed, not committed:" not in text
+    assert "changed, not seen committed: `w/b.py`" in state_of(
+        *edit(1, "/w/a.py"), *clean, *edit(3, "/w/b.py")
+    )
 
 
 def test_gaps_in_a_report_are_marked():
@@ -719,6 +790,8 @@ CHOICES = "Want to:\n1. **Do it now** - as part of this branch\n2. **Quick fix**
         (OFFER, "yes, let's do that", "proposed: “The next step, if you like, is to drop the second parser.”"),
         (OFFER, "do it", "proposed: “The next step, if you like, is to drop the second parser.”"),
         (CHOICES, "let's do 2 for now, can you file an issue? it must name the team and the module", "Quick fix"),
+        (CHOICES, "1+2", "Do it now** - as part of this branch 2. **Quick fix"),
+        (CHOICES, "1 and 3 please", "Do it now** - as part of this branch 3. **Later"),
         ("### Scenario 1: rails\nOne.\n\n### Scenario 2: lanes\nTwo.\n\n1. Left?\n2. Right?", "i like option 2", "lanes"),
     ],
 )  # fmt: skip
@@ -887,7 +960,7 @@ LONG = "git checkout -b release\ngit push origin main\nrm src/a.py\n" + "It expl
         ([*COMMIT, *run(3, "git push 2>&1 | tail -3", "remote: no.\nfatal: unable to access 'https://x/': 403")], "no push seen since", ""),
         ([*COMMIT, *run(3, "git push | tail", " ! [rejected] main -> main\nerror: failed to push\n" + "hint: x\n" * 5)], "no push seen since", ""),
         ([*COMMIT, *run(3, "git fetch", "   1a2b3c4..5d6e7f8  longer/name -> origin/longer/name")], "no push seen since", ""),
-        ([*EDITED, *run(3, "git restore --staged src/a.py"), *run(4, "git status --short", " M src/a.py")], "changed: `src/a.py`", ""),
+        ([*EDITED, *run(3, "git restore --staged src/a.py"), *run(4, "git status --short", " M src/a.py")], "changed, not seen committed: `src/a.py`", ""),
         ([*EDITED, *run(3, "git stash", "Saved"), *run(4, "git stash pop")], "/w/src/a.py`: edited 1×", ""),
         ([*COMMIT, *run(3, "git stash", "No local changes to save")], "/w/src/a.py`: edited 1×", ""),
         ([*COMMIT, *run(3, "git checkout -- src/a.py")], "/w/src/a.py`: edited 1×", ""),
@@ -904,7 +977,7 @@ LONG = "git checkout -b release\ngit push origin main\nrm src/a.py\n" + "It expl
         ([*EDITED, *run(3, "mv -t lib src/a.py")], "- `/w/src/a.py`: edited 1×", "lib`:"),
         ([*EDITED, *run(3, "cd /tmp/other && mv a.py b.py")], "- `/w/src/a.py`: edited 1×", "b.py`:"),
         ([*EDITED, *run(3, "mv src/a.py b.py", "mv: cannot stat", error=True)], "- `/w/src/a.py`: edited 1×", "b.py`:"),
-        ([*COMMIT, *edit(3, "/w/src/a.py"), *run(4, f"cat > R.md <<'EOF'\n{LONG}EOF")], "no push seen since; changed since: `src/a.py`", "release;"),
+        ([*COMMIT, *edit(3, "/w/src/a.py"), *run(4, f"cat > R.md <<'EOF'\n{LONG}EOF")], "no push seen since; changed since, not seen committed: `src/a.py`", "release;"),
         ([*run(3, "cd /w\nnpm test", "Exit code 1\nit broke", error=True)], "`Bash cd /w; npm test` failed: `it broke`; not seen to succeed since", ""),
         ([*run(3, "pytest a.py \\\n  -q", "Exit code 1\n1 failed", error=True), *run(4, "ruff check \\\n  -q")], "`pytest a.py -q` → failed, `ruff check -q` → ok", "later succeeded"),
         ([*run(3, "npm test && npm run build", "Exit code 1\n1 failed", error=True), *run(4, "npm run build")], "Checks: `npm test` → failed, `npm run build` → ok", "later succeeded"),
@@ -1123,7 +1196,141 @@ def test_what_is_due_by_the_records_stands_at_the_end():
     ]
     listed = call("TodoWrite", 4, todos=todos), answer(4, "ok")
     work = *tested, *edit(2, "/w/a.py"), *failed, *listed
-    due = "Due by the records: `make lint` failed when last run; the task “Write the lexer” is open; `make test` not run since the last edits."
+    due = "Due by the records: `make lint` (`a.py:1: error: unused`) failed when last run; the task “Write the lexer” is open; `make test` not run since the last edits."
     assert due in state_of(said("Let me see."), *work).partition("## 9.")[2]
     assert "Due by the records" not in state_of(*work, said("All of it is written."))
     assert "Due by the records" not in state_of(*tested)
+
+
+REPORT = """Perfect! Here's a summary of the changes:
+
+**Removed:** the old lexer, which read each file twice.
+
+- `scan.py` reads in blocks of 4,096 bytes
+- The tables stay as they were, and nobody has to write them again by hand after a change of the grammar, not even the longest of them
+
+| file | lines |
+| --- | --- |
+| scan.py | 40 |
+
+## Tests
+
+All 40 of them pass."""
+
+
+def test_a_report_in_a_few_words_has_its_beginning_its_end_and_what_names_something():
+    report = lines.account_of(REPORT, 100)
+    assert report.brief(1_000) == " ".join(REPORT.split())
+    short = report.brief(180)
+    assert short == (
+        "Removed: the old lexer, which read each file twice. "
+        "`scan.py` reads in blocks of 4,096 bytes … Tests: All 40 of them pass."
+    )
+    assert lines.account_of("Done. " * 40, 60).brief(60).startswith("Done.")
+
+
+def test_each_turn_has_a_brief_of_its_report_and_the_newest_have_more():
+    turns = []
+    for n in range(12):
+        report = f"Fixed part {n}.\n\n" + "\n".join(
+            f"- `part_{n}.py` has case {k}" for k in range(20)
+        )
+        turns += [user(f"Fix part {n}."), *edit(n, f"/w/part_{n}.py"), said(report)]
+    text = render(collect([*turns, user("Go on."), *run(20, "ls")]), tokens=2_000)
+    shown = [f"- Reported (message {n + 1}): Fixed part {n}." in text for n in range(12)]
+    assert all(shown)
+    cases = [text.partition(f"(message {n}):")[2].partition("\n")[0].count("case") for n in (2, 12)]
+    assert cases[0] < cases[1]
+
+
+def test_an_edit_without_git_or_a_check_says_that_none_was_seen():
+    text = state_of(*edit(1, "/w/scan.py"))
+    assert "- Repository: no git command seen; changed, not seen committed: `w/scan.py`" in text
+    assert "- Checks: no test, linter or build was run" in text
+    branched = [{"type": "user", "message": m, "gitBranch": "lexer"} for m in (user("Go."),)]
+    assert repository(collect([*branched, *edit(1, "/w/scan.py")])).startswith(
+        "Repository: on lexer; no git command seen"
+    )
+    assert "Checks:" not in state_of(said("Nothing to do."))
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("git gc --try", "error: unknown option `try'"),
+        ("lexer --all", "bash: lexer: command not found"),
+        ("cd lexer && make", "bash: line 1: cd: lexer: No such file or directory"),
+        ("python3 -c 'print(1'", "SyntaxError: '(' was never closed"),
+    ],
+)
+def test_a_call_that_was_put_wrongly_leaves_nothing_to_do(command: str, error: str):
+    text = state_of(*run(1, command, f"Exit code 1\n{error}", error=True), *edit(2, "/w/a.py"))
+    failed = text.partition("## 4.")[2].partition("## 5.")[0]
+    assert error.replace("`", "'") in failed
+    assert "not seen to succeed" not in failed
+
+
+def test_of_a_file_that_was_read_last_it_says_what_begins_where():
+    body = "   12→def scan(text):\n   13→    rows = text.split()\n   40→class Table:\n"
+    read = call("Read", 1, file_path="/w/scan.py"), answer(1, body)
+    shown = "- `Read /w/scan.py`: `12: def scan(text):; 40: class Table:`"
+    assert shown in state_of(*read)
+    # Its lines stand elsewhere once it was edited.
+    assert shown not in state_of(*read, *edit(2, "/w/scan.py"))
+
+
+def test_nothing_is_open_where_all_tasks_are_finished_and_have_no_room():
+    todos = [{"content": f"Write part {n} of the lexer", "status": "completed"} for n in range(9)]
+    talk = "The lexer reads blocks. " * 400
+    items = [
+        user("Go."),
+        call("TodoWrite", 1, todos=todos),
+        answer(1, "ok"),
+        user(talk),
+        said("ok"),
+    ]
+    section = render(collect(items), tokens=700).partition("## 7.")[2].partition("## 8.")[0]
+    assert "(no room)" not in section
+
+
+def test_only_announced_calls_are_not_repeated_among_the_newest_words():
+    work = [said("The cause is the lock."), *run(1, "ls"), said("Now let me run the tests:")]
+    text = state_of(*work, *run(2, "make test"))
+    assert "Now let me run the tests" not in text.partition("## 8.")[2].partition("## 9.")[0]
+    assert "The cause is the lock." in text
+
+
+def test_a_chain_that_failed_says_more_than_older_runs_of_its_parts():
+    failed = run(3, "make test && make lint", "Exit code 2\nFAIL", error=True)
+    text = state_of(*run(1, "make test"), *run(2, "make lint"), *edit(4, "/w/a.py"), *failed)
+    assert "- Checks: `make test && make lint` → failed\n" in text
+
+
+def test_files_that_a_request_names_and_nobody_edited_are_listed_while_it_is_worked_on():
+    plan = user("Change `scan.py` first, then `lexer/table.py` and its callers in `main.py`.")
+    begun = [plan, *edit(1, "/w/lexer/table.py")]
+    line = "- Named in the request, not edited so far: `scan.py`, `main.py`"
+    assert line in render(collect(begun))
+    assert line not in render(collect([*begun, said("Done: all of it.")]))
+    # What is only named is not meant to be edited.
+    assert line not in render(collect([plan, *edit(1, "/w/other.py")]))
+    again = render(collect([{"role": "user", "content": render(collect(begun)), "isCompactSummary": True}, *edit(2, "/w/scan.py")]))  # fmt: skip
+    assert line not in again
+
+
+def test_names_of_what_was_taken_out_are_not_listed():
+    cut = call("Edit", 1, file_path="/w/a.py", old_string="def read_rows():\n    x\n\ndef kept_rows():\n", new_string="def kept_rows():\n")  # fmt: skip
+    shown = run(2, "grep rows", "read_rows kept_rows")
+    names = [name.text for name in lines.candidates(collect([*shown, cut, answer(1, "ok")]))]
+    assert "kept_rows" in names
+    assert "read_rows" not in names
+
+
+def test_a_task_that_was_withdrawn_is_not_among_the_finished():
+    states = {"Write the lexer": "completed", "Draw the harbour": "cancelled"}
+    todos = [{"content": text, "status": state} for text, state in states.items()]
+    items = [user("Go."), call("TodoWrite", 1, todos=todos), answer(1, "ok"), said("All of it.")]
+    units = lines.finished_in_line(lines.pending(collect(items)), 60)
+    (line,) = [unit.text for unit in units if unit.text.startswith("- Finished:")]
+    assert line == "- Finished: Write the lexer"
+    assert any("Draw the harbour" in unit.text for unit in units)

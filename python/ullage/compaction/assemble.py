@@ -413,8 +413,6 @@ def _instruction(state: State) -> str:
         )
     if state.facts.whole.interrupted:
         return "The user stopped you and has said nothing since. Wait for the user."
-    if state.job.trigger != "auto":
-        return "The user requested this compaction. Continue when the user says what to do next."
     if context and is_user_input(context[-1]):
         return "Answer the user's newest message; do not comment on the summary."
     if (
@@ -423,6 +421,8 @@ def _instruction(state: State) -> str:
         and not is_user_input(context[last - 1])
     ):
         return "Continue with the tool results as if nothing had happened; do not comment on the summary."
+    if state.job.trigger != "auto":
+        return "The user requested this compaction. Continue when the user says what to do next."
     return (
         "Continue the work from where it left off, without commenting on the summary, without repeating what is "
         "done, and without asking whether to continue."

@@ -168,8 +168,26 @@ _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file", "filePat
 _COMMAND_KEYS = ("command", "cmd", "script", "commands")
 _RAW_KEYS = ("input", "patch", *_COMMAND_KEYS)
 _PATTERN_KEYS = ("pattern", "query", "regex", "search_term", "search")
-_OLD_KEYS = ("old_string", "old_str", "old_text", "old_source", "search", "original")
-_NEW_KEYS = ("new_string", "new_str", "new_text", "new_source", "replace", "replacement")
+_OLD_KEYS = (
+    "old_string",
+    "oldText",
+    "oldString",
+    "old_str",
+    "old_text",
+    "old_source",
+    "search",
+    "original",
+)
+_NEW_KEYS = (
+    "new_string",
+    "newText",
+    "newString",
+    "new_str",
+    "new_text",
+    "new_source",
+    "replace",
+    "replacement",
+)
 _BODY_KEYS = ("content", "file_text", "contents", "text", "code")
 _FOLDER_KEYS = ("workdir", "cwd", "working_directory")
 # Not Codex' `justification`, which asks the user for leave.

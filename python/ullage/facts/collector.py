@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage._start import Frozen, pattern
+from ullage._start import Frozen, orjson, pattern
 from ullage.facts import names, rules, sections, tallies, words, work
 from ullage.facts.calls import Action, CallEffect, listed_in, read_call
 from ullage.facts.model import (
@@ -67,7 +67,16 @@ def question_answers(call_input: Any, item: Any, text: str) -> list[tuple[str, s
             if isinstance(q, str)
         ]
     pairs = _PAIR.findall(text[:20_000])
-    return pairs or [("\n".join(_questions(call_input)), text.strip()[:2000])]
+    return pairs or [("\n".join(_questions(call_input)), _answer(text.strip()[:2000]))]
+
+
+def _answer(text: str) -> str:
+    """An answer; of Codex' object, which has the questions' ids, the words."""
+    try:
+        answers = orjson.loads(text)["answers"].values()
+        return ", ".join(word for answer in answers for word in answer["answers"])
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return text
 
 
 def tool_references(item: Any) -> list[str]:
@@ -93,7 +102,7 @@ _BARE = pattern(
 )
 _LISTS = pattern(r"\s*\d{1,2}[.)]\s+\S")  # a list of the user's own: "1. it happened twice".
 _OFFER = pattern(
-    r"^[#>*_\s-]{0,8}(?P<kind>(?:option|approach|choice|variant|alternative|proposal|scenario|design|version|plan) )?#?[*_(]{0,3}"
+    r"^[#>*_|\s-]{0,8}(?P<kind>(?:option|approach|choice|variant|alternative|proposal|scenario|design|version|plan) )?#?[*_(]{0,3}"
     r"(?P<sign>\d{1,2}|[A-H])[*_]{0,2}[.):\]—–-]",
     re.I | re.M,
 )
@@ -110,16 +119,32 @@ def chosen_option(reply: str, offers: Sequence[str]) -> str:
         match = _BARE.search(clause) if len(clause) <= MAX_BARE_CHOICE else None
     if match is None:
         return ""
+    several = _SEVERAL.match(match.string.lower(), match.start(1))
+    signs = _SIGN.findall(several[0]) if several else [match[1].lower()]
     for text in reversed(offers):
         every = list(_OFFER.finditer(text[:SCANNED]))
         for places in ([place for place in every if place["kind"]], every) if named else (every,):
-            sign = match[1].lower()
-            chosen = [at for at, place in enumerate(places) if place["sign"].lower() == sign]
-            if chosen and len(places) > 1:  # the last list is the one that was answered
-                following = [place.start() for place in places[chosen[-1] + 1 :]]
-                begin = places[chosen[-1]].start()
-                return text[begin : min([*following[:1], begin + MAX_OPTION])].strip()
+            options = [_option(text, places, sign) for sign in signs] if len(places) > 1 else [""]
+            if options[0]:
+                return "\n".join(
+                    option[: MAX_OPTION // len(options)] for option in options if option
+                )
     return ""
+
+
+# An answer that chooses several: `1+2`, `a and c`.
+_SEVERAL = pattern(r"\d{1,2}(?: ?(?:\+|&|,|and) ?\d{1,2}\b)+|[a-h](?: ?(?:\+|&|,|and) ?[b-h]\b)+")
+_SIGN = pattern(r"\b(?:\d{1,2}|[a-h])\b")
+
+
+def _option(text: str, places: Sequence[re.Match[str]], sign: str) -> str:
+    """The words of one of the options of a list; the last list is the one that was answered."""
+    chosen = [at for at, place in enumerate(places) if place["sign"].lower() == sign]
+    if not chosen:
+        return ""
+    following = [place.start() for place in places[chosen[-1] + 1 :]]
+    begin = places[chosen[-1]].start()
+    return text[begin : min([*following[:1], begin + MAX_OPTION])].strip()
 
 
 def _heads(call: CallEffect) -> list[str]:
@@ -143,9 +168,12 @@ def findings(text: str) -> tuple[list[str], list[str]]:
     parts = _sentences(text)
     for part, following in zip(parts, [*parts[1:], ""], strict=False):
         if not part.endswith("?") and not _TAKES_BACK.match(following):
-            for place in rules.patterns().findings.matching(part):
+            by_kind = rules.patterns().findings
+            for place in by_kind.matching(part):
                 if " OR " not in part if place == 0 else not _BEGINS.match(part):
-                    sentences[place].append(part)
+                    # What code says is open is no work.
+                    if "`" not in part or place in by_kind.matching(_CODE.sub("``", part)):
+                        sentences[place].append(part)
     return sentences[0][:MOST_DECIDED], sentences[1][:MOST_OPEN]
 
 
@@ -155,6 +183,9 @@ _TAKES_BACK = pattern(r"\W*(?:actually|wait|hmm|on second thought|no[,.])\b", re
 WILL = r"(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b"
 # What the assistant is about to do is not what it leaves open, nor what it ticks off.
 _BEGINS = pattern(rf"[\s>*-]{{0,8}}(?:[✅✓✔☑]|\[x\]|~~)|\W*{WILL}", re.I)
+_CODE = pattern(r"`[^`]*`")
+# An item of a list, which stands also where calls follow.
+_TODO = pattern(r"[\s>*-]{0,8}\[ \]|\W{0,8}(?:TODO|FIXME)\b")
 MOST_DECIDED, MOST_OPEN = 3, 8
 _FIGURE = pattern(
     r"(?<![\w.,#:/@~-])[$€£]?(?:\d{1,3}(?:[,_]\d{3})+(?:\.\d{1,9})?|\d{3,12}|\d{1,12}\.\d{1,9}|"
@@ -262,11 +293,16 @@ class Collector:
         self._shown = FactTally()
         self._settled: list[Statement] = []
         self._open = OpenWork()
+        # What the newest words call open in passing, and of it what the user has taken up since.
+        self._said_open: list[str] = []
+        self._taken_up: list[str] = []
         self._launched: dict[str, str] = {}  # tasks of sub-agents that answer later, by call
         self._plan, self._plan_mode, self._interrupted = "", False, False
         self._previous: sections.Previous | None = None
         self._last_said, self._pending_question = "", ""
+        self._called_at, self._refused = -1, False  # the newest call; the user refused it
         self._offered: tuple[str, ...] = ()  # the list that the newest message of the user follows
+        self._branch = ""
         self._messages = self._tool_uses = 0
         if earlier is not None:
             self._inputs.extend(earlier._inputs)
@@ -290,6 +326,7 @@ class Collector:
             self._attachment(index, item)
         elif (message := message_of(item)) is not None:
             self._messages += 1
+            self._branch = item.get("gitBranch") or self._branch
             role = message.get("role")
             if role == "assistant":
                 self._assistant(index, item, message)
@@ -381,6 +418,11 @@ class Collector:
         elif option := chosen_option(text, offers):
             self._decisions.append(AnsweredQuestion(index, option, text))
         self._offered = () if question else words.listed_before(text, before)
+        asked = question and rules.is_answer(text) is not CommitmentKind.DENIAL
+        self._taken_up = [part for part in self._said_open if asked or work.is_same(text, part)]
+        self._said_open = []
+        if self._refused:
+            self._log.failures.explained(text)
         self._turn_ended()
         self._mentions(text, "user", index)
         if kind is Kind.PROMPT:
@@ -388,10 +430,16 @@ class Collector:
                 self._open.opened(todo)
 
     def _turn_ended(self) -> None:
-        self._last_said, self._pending_question, self._interrupted = "", "", False
-        if self._statements:
-            last = self._statements[-1]
-            self._statements[-1] = Statement(last.index, last.text, closing=True)
+        self._last_said, self._pending_question = "", ""
+        self._interrupted = self._refused = False
+        self._statements[-1:] = self._last_words()
+
+    def _last_words(self) -> list[Statement]:
+        """The newest statement, which ends its turn unless it announced a call."""
+        return [
+            replace(s, closing=s.closing or s.index > self._called_at)
+            for s in self._statements[-1:]
+        ]
 
     def _mentions(self, text: str, source: str, index: int) -> None:
         """What the user or the assistant said names values that results held, and addresses."""
@@ -444,6 +492,7 @@ class Collector:
             self._open.stated(text, index)
             for part in still_open:
                 self._open.opened(WorkItem(index, part))
+            self._said_open = [part for part in still_open if not _TODO.match(part)]
             self._mentions(text, "assistant", index)
         for block in blocks:
             if block.get("type") == "tool_use":
@@ -467,6 +516,9 @@ class Collector:
 
     def _call(self, index: int, block: BlockView) -> None:
         self._tool_uses += 1
+        self._called_at, self._refused = index, False
+        self._open.forget(self._said_open)  # what is said on the way is done next
+        self._said_open = []
         call_input = block.get("input")
         calls = read_call(block.get("name"), call_input)
         key, first = words.clean(block.get("id"), 200), calls[0]
@@ -510,6 +562,8 @@ class Collector:
             self._ended(opened, outcome, text, index, item)
         if outcome.feedback:
             self._input(index, outcome.feedback, Kind.FEEDBACK)
+        elif opened is not None and outcome.ok is None and action is not Action.PLAN:
+            self._refused = text.lstrip().startswith(tallies.REFUSED)
 
     def _ended(self, opened: _Open, outcome: CallOutcome, text: str, index: int, item: Any) -> None:
         """A call has its result, in an item at an index."""
@@ -528,6 +582,8 @@ class Collector:
         self._tried(opened, outcome)
         if not outcome.ok:
             return
+        if action is Action.EDIT or action is Action.WRITE:
+            self._open.forget(self._taken_up)
         scripted = len(opened.calls) > 1 or first.name == "update_plan"
         if scripted and (listed := listed_in(opened.call_input)) is not None:
             self._board.done(Action.TODO, listed, text, at, opened.id)
@@ -552,10 +608,7 @@ class Collector:
 
     def finish(self, *, most_names: int = tallies.MAX_NAMES) -> Facts:
         """The facts from all items so far; `most_names` of the best names."""
-        statements = self._statements
-        steps = self._log.steps[-1:]
-        if statements and not any(step.index >= statements[-1].index for step in steps):
-            statements = [*statements[:-1], replace(statements[-1], closing=True)]
+        statements = [*self._statements[:-1], *self._last_words()]
         shown = self._shown.ranked() if self.ranked else ()
         inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())
         texts = tuple([entry.text for entry in inputs])
@@ -596,6 +649,7 @@ class Collector:
             open_question=self._pending_question,
             offered=self._offered,
             interrupted=self._interrupted,
+            branch=words.clean(self._branch, 200),
             messages=self._messages,
             tool_uses=self._tool_uses,
             word_counts=word_counts,

@@ -65,6 +65,15 @@ class UserInput(Frozen):
     corrected_value: str = ""  # the value
 
 
+class Declared(NamedTuple):
+    """A function, type, test, constant or heading that edits of a file added, changed or took out."""
+
+    name: str  # with its keyword: `func (s *Store) Read`
+    before: str | None  # its line before the first edit; empty: there was none; `None`: not known
+    now: str  # empty: it was taken out
+    at: int  # index of the newest call that changed it
+
+
 class FileUse(NamedTuple):
     """Everything that was done to one file."""
 
@@ -78,6 +87,7 @@ class FileUse(NamedTuple):
     deleted: bool = False
     # What edits and writes inserted, each with the index of its call; the newest.
     written: tuple[tuple[int, str], ...] = ()
+    declared: tuple[Declared, ...] = ()  # what edits and writes changed, the newest last
     changed_at: int = -1  # index of the last call that wrote to it; -1: none did
     origin: Origin = Origin.TOOL
 
@@ -259,6 +269,7 @@ class Facts(Frozen):
     previous: Previous | None = None
     open_question: str = ""  # the assistant asked, and no answer followed
     interrupted: bool = False  # the user stopped the assistant, and nothing followed
+    branch: str = ""  # that the newest entry names; empty: entries name none
     # Titles of the list of the assistant that the user's newest message, a short one, follows.
     offered: tuple[str, ...] = ()
     later_inputs: int = 0  # the user's messages after these, which stay verbatim

@@ -16,6 +16,7 @@ from ullage.facts.calls import Action, CallEffect, describe
 from ullage.facts.model import (
     AgentRun,
     Command,
+    Declared,
     FailedCall,
     FileUse,
     Name,
@@ -40,7 +41,8 @@ class CallOutcome(NamedTuple):
     feedback: str  # what the user said when refusing
 
 
-_REFUSED = ("The user doesn't want to", "[Request interrupted by user")
+REFUSED = "The user doesn't want to"
+_REFUSED = (REFUSED, "[Request interrupted by user")
 _NOT_RUN = (
     "<tool_use_error>Sibling tool call errored"  # Claude Code's, of calls next to one that failed
 )
@@ -84,10 +86,16 @@ _GIT_FAILED = pattern(
     r"^(?:fatal: |error: failed to push| ! \[(?:remote )?rejected\]|hint: Updates were rejected)",
     re.MULTILINE,
 )
-# How test runners and compilers end their output when something failed.
+# Lines that a test runner, a compiler or a linter prints only where something failed, maybe after the name of a task.
+_FAILED_CHECK = (
+    r"(?:\[[\w:.-]{1,60}\] )?(?:--- FAIL: \S|FAIL(?:\t|$)|FAIL +\S+\.\w|FAILED \S+::|test result: FAILED|BUILD FAILED|make(?:\[\d+\])?: \*\*\*|npm (?:ERR!|error)|ERROR task failed|"
+    r"error\[E\d+\]: |error: (?:could not compile|test failed|no library targets|aborting due to)|(?:[^\n]{1,200}: )?error TS\d+: |not ok \d+(?!.*# (?i:todo|skip))|"
+    r"(?:=+ )?[1-9]\d* (?:failed|errors?)\b.* in [\d.]+m?s|[1-9]\d* failing\b|Tests?:? .*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b(?!.*\b0 remaining)|✖ \d+ problems? \([1-9]|[1-9]\d* issues:$)"
+)
+_SHOWS_FAILURE = pattern(rf"^[ \t]{{0,20}}{_FAILED_CHECK}", re.M)
+# How their output ends then; other programs print such lines too.
 _FAILED_RUN = pattern(
-    r"(?:--- )?FAIL(?:ED)?(?:[\s:]|$)|(?:\[[\w:.-]+\] )?ERROR task failed|npm (?:ERR!|error)|BUILD FAILED|make(?:\[\d+\])?: \*\*\*|error(?:\[E\d+\])?: |"
-    r"(?i:exit(?: status| code)?)\s?[:=]?\s?[1-9]|test result: FAILED|(?:=+ )?[1-9]\d* fail(?:ed|ing)\b|Tests?\b.*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b|✖ \d+ problems? \([1-9]|"
+    rf"{_FAILED_CHECK}|FAIL(?:ED)?(?:[\s:]|$)|error(?:\[E\d+\])?: |(?i:exit(?: status| code)?)\s?[:=]?\s?[1-9]|(?:=+ )?[1-9]\d* failed\b|"
     # a compiler's place; in a table or a search the line would not begin with it, or the command only looks
     r"[\w./-]{1,200}\.\w{1,5}(?:\(\d+,\d+\)|:\d+:\d+): (?!warning|note|info)"
 )
@@ -110,14 +118,38 @@ def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
         and (not outcome.line or outcome.line.startswith(_NO_OUTPUT))
     ):
         return CallOutcome(True, 1, "", "")  # their code for "no match"
-    hidden = outcome.ok and outcome.exit_code in (None, 0) and _HIDES_CODE.search(command)
-    if not hidden or only_looks(command):
+    if not outcome.ok or only_looks(command):
         return outcome
-    end = text[-LAST_CHARS:]
-    failed = any(_FAILED_RUN.match(line.strip()) for line in end.splitlines()[-LAST_LINES:])
-    if not failed and not ("git " in command and _GIT_FAILED.search(end)):
+    failed = False
+    if outcome.exit_code in (None, 0) and _HIDES_CODE.search(command):
+        end = text[-LAST_CHARS:]
+        failed = any(_FAILED_RUN.match(line.strip()) for line in end.splitlines()[-LAST_LINES:])
+        failed = failed or ("git " in command and _GIT_FAILED.search(end) is not None)
+    if not failed and (outcome.exit_code is None or _MORE.search(command)):
+        failed = runs_check(command) and _SHOWS_FAILURE.search(ends_of(text, SCANNED)) is not None
+    if not failed:
         return outcome
     return CallOutcome(False, outcome.exit_code, core.read_result(text, True)[2], "")
+
+
+_MORE = pattern(r"[|;\n]")  # after which an exit code may be that of something else
+CHECKS = pattern(
+    r"\b(?:(?P<test>tests?|specs?|pytest|jest|vitest|nextest|e2e)|(?P<lint>lint|clippy|vet|ruff|eslint)|(?P<build>check|build|compile|typecheck|tsc|mypy|pyright))\b"
+)
+# Commands that keep books, move files or show what others printed, whatever these are called.
+_NO_CHECK = pattern(
+    r"(?:git|gh|tar|zip|unzip|gzip|cp|mv|rm|mkdir|touch|chmod|ln|curl|wget|rsync|scp|docker logs|kubectl logs|journalctl) "
+)
+
+
+def is_check(part: str) -> bool:
+    """Whether a part of a command tests, lints or builds something."""
+    return CHECKS.search(part) is not None and not _NO_CHECK.match(part) and not only_looks(part)
+
+
+def runs_check(command: str) -> bool:
+    """Whether one of the parts of a command does."""
+    return CHECKS.search(command) is not None and any(map(is_check, command_steps(command)))
 
 
 # Lines of one result that are kept; the response that follows states what matters in a long table.
@@ -315,7 +347,7 @@ class FileTally:
                     if not undoes["rm"]:
                         use = use._replace(changed_at=-1, edits=0, writes=0)
                     deleted = undoes["rm"] is not None
-                    self._files[path] = use._replace(written=(), deleted=deleted)
+                    self._files[path] = use._replace(written=(), declared=(), deleted=deleted)
 
     def _move(self, names: Sequence[str], folder: str) -> None:
         """The files of all names but the last have another path from now on."""
@@ -361,13 +393,14 @@ def _used(use: FileUse, call: CallEffect, at: int) -> FileUse:
         ranges = merge_ranges((*use.ranges, asked))[-MAX_RANGES:]
         return use._replace(last=at, reads=use.reads + 1, ranges=ranges)
     if call.action is Action.DELETE:
-        return use._replace(last=at, changed_at=at, deleted=True, written=())
+        return use._replace(last=at, changed_at=at, deleted=True, written=(), declared=())
     whole, written = call.action is Action.WRITE, use.written
     if whole or call.removed:
         written = () if whole else _without_lines(written, call.removed)
     if call.code.strip():
         written = (*written[1 - MAX_WRITTEN :], (at, call.code[:MAX_CODE]))
-    use = use._replace(last=at, changed_at=at, deleted=False, written=written)
+    declared = _redeclared(use, call, at) if call.code or call.removed else use.declared
+    use = use._replace(last=at, changed_at=at, deleted=False, written=written, declared=declared)
     return use._replace(writes=use.writes + 1) if whole else use._replace(edits=use.edits + 1)
 
 
@@ -382,6 +415,68 @@ def _without_lines(
         if any(map(str.strip, rows)):
             texts.append((at, "\n".join(rows)))
     return tuple(texts)
+
+
+def _redeclared(use: FileUse, call: CallEffect, at: int) -> tuple[Declared, ...]:
+    """What edits of a file changed among its declarations, with one edit more."""
+    added = declarations(call.code, call.target)
+    by_name = {row.name: row for row in use.declared}
+    whole = call.action is Action.WRITE
+    if whole:
+        removed = {row.name: row.now for row in use.declared if row.now}
+        added = {name: line for name, line in added.items() if removed.pop(name, "") != line}
+    else:
+        removed = declarations(call.removed, call.target)
+    # A file that was there before it was written whole may have had them.
+    unknown = None if whole and (use.reads or use.edits) and not use.writes else ""
+    for name in {**removed, **added}:
+        before = by_name.pop(name).before if name in by_name else removed.get(name, unknown)
+        now = added.get(name, "")
+        if before != now:
+            by_name[name] = Declared(name, before, now, at)
+    return tuple(by_name.values())[-MAX_DECLARED:]
+
+
+def declarations(text: str, path: str) -> dict[str, str]:
+    """The lines of a text that declare something, by the name with its keyword; of a document its headings."""
+    text = f"\n{text[:MAX_CODE]}"
+    if path.endswith(DOCUMENTS):
+        return {heading: heading for heading in map(str.strip, _HEADING.findall(text))}
+    lines = {}
+    for match in DECLARES.finditer(text):
+        line = match[0].strip()
+        if line.endswith("("):  # its arguments follow, up to a line that closes them
+            closed = text.find(f"\n{match['indent'] or ''})", match.end())
+            stop = text.find("\n", closed + 1) if closed > 0 else match.end()
+            line = text[match.start() : stop if stop > 0 else None][:MAX_SIGNATURE]
+            line = _IN_BRACKETS.sub("", " ".join(line.split()))
+        if not _IMPORTED.search(line):
+            lines[" ".join(match["name"].split())] = line.rstrip(" \t{:;=")
+    return lines
+
+
+MAX_DECLARED, MAX_SIGNATURE = 60, 600
+DOCUMENTS = (".md", ".rst", ".txt")
+# Of the first level only the title: further ones are remarks in examples of code.
+_HEADING = pattern(r"\A\n# .*|^#{2,4} .*", re.M)
+_IMPORTED = pattern(r"\b(?:require|import)\(|__\w+__\(")  # and methods that any class may have
+_IN_BRACKETS = pattern(r"(?<=[(\[]) | (?=[)\]])|,(?= \))")
+# Lines of any language that declare a function, type, test or constant; not the variables of a function.
+# The line's break before them is part of it: so a search passes over all else quickly.
+DECLARES = pattern(
+    r"\n(?P<indent>[ \t]+)?(?=[\w#<\[])(?!(?:if|for|while|switch|catch|else|elif|return|with|match|using|lock|when|go|defer|await|throw|new|case|do)\b)"
+    r"(?:(?:export|default|declare|pub(?:\([^)\n]{0,20}\))?|public|private|protected|internal|static|async|abstract|final|override|open|virtual|inline|unsafe|readonly|suspend|data|sealed) +)*"
+    r"(?P<name>(?:func|def|fn|fun|function\*?) +(?:\([^)\n]{0,80}\) *)?\w[\w.$]*|"
+    r"(?:class|struct|interface|enum|trait|protocol|impl|namespace)(?:<[^>\n]{0,80}>)? +\w[\w.:<>]*|"
+    r"(?:it|test|describe)(?:\.\w+)?\( ?(?P<quote>[\"'`])[^\"'`\n]{3,120}(?P=quote)|"
+    r"(?:(?:const|final|val|[\w<>\[\]]{1,40}) +)?[A-Z][A-Z0-9_]{2,}(?=(?: ?: ?[\w\[\], .]{1,40})? *= *(?!\"?\$)\S)|"
+    # of a group of constants
+    r"(?<=\n\t)(?!var|let)(?:const )?[A-Za-z]\w*(?=(?: +[\w.]+)? += +[\d\"`])|"
+    r"(?(indent)(?!)|(?:type|mod|module|record|object|const|var|let|val|static|#define|create (?:table|view|function)) +(?:mut +)?\w[\w.$]*)|"
+    # a method without a keyword
+    r"(?:[\w<>\[\],.?*&]{1,60} +){0,3}[\w$]+(?=\([^()\n]*\)[^\n;={]*\{(?:\n|\Z))"
+    r")[^\n]*",
+)
 
 
 def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
@@ -556,6 +651,13 @@ class FailureTally:
         self._all.append(failure)
         for part in failure.left:
             self._open.setdefault(part, []).append(failure)
+
+    def explained(self, words: str) -> None:
+        """What the user says next who has refused the newest call without a word."""
+        for failure in reversed(self._all):
+            if not failure.call.line and not failure.call.feedback:
+                failure.call = replace(failure.call, feedback=words)
+                return
 
     def succeeded(self, call: CallEffect, index: int) -> None:
         """Close the failures of the same thing."""
@@ -806,7 +908,8 @@ def home_of(call: CallEffect, heads: Sequence[str]) -> str:
 # Which commands only look: what was done next shows what they revealed.
 _LOOKS = pattern(
     r"^(?:ls|cat|head|tail|grep|rg|find|wc|sed -n|awk|echo|pwd|which|file|tree|nl|jq|stat|du|"
-    r"git (?:status|log|diff|show|branch|remote|rev-parse|blame|fetch|ls-remote|ls-files)|"
+    r"git (?:-[cC] \S+ )*(?:status|log|diff|diff-tree|show|show-ref|branch|remote|rev-parse|rev-list|blame|fetch|ls-remote|ls-files|ls-tree|cat-file|"
+    r"count-objects|fsck|merge-base|reflog|describe|for-each-ref|check-ignore|name-rev|maintenance status|worktree list|config --(?:get|list))|"
     r"gh (?:api|search \w+|(?:pr|issue|run|repo|release) (?:view|list|diff|checks|status|watch)))\b"
 )
 _IN_BLOCK = pattern(r"^(?:do |then |else |(?:for|while|until|if|case|done|fi|esac)\b.*)")

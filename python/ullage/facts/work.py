@@ -77,7 +77,7 @@ def _is_about(call_text: str, text: str) -> bool:
     return len(words) >= LEAST_STEMS and shared * 100 >= len(words) * SAME_PERCENT
 
 
-def _same_work(sentence: str, text: str) -> bool:
+def is_same(sentence: str, text: str) -> bool:
     """Whether a sentence is about this work."""
     names, words = _telling(sentence)
     own_names, own_words = _telling(text)
@@ -118,6 +118,11 @@ class OpenWork:
             self._open.pop(text, None)
             self._open[text] = replace(work, text=text)
 
+    def forget(self, texts: Sequence[str]) -> None:
+        """It was no work that is left, or somebody has begun it."""
+        for text in texts:
+            self._open.pop(" ".join(text.split()), None)
+
     def restored(self, work: WorkItem) -> None:
         """A summary says so: not news, and not where more is known, except who said it first."""
         text = " ".join(work.text.split())
@@ -137,7 +142,7 @@ class OpenWork:
                 self._close(part, index, AgreedState.DONE)
 
     def _close(self, sentence: str, index: int, state: AgreedState) -> None:
-        for text in [text for text in self._open if _same_work(sentence, text)]:
+        for text in [text for text in self._open if is_same(sentence, text)]:
             work = _after(self.calls.get(text), self._open.pop(text))
             call = work.call if state is AgreedState.DONE and not work.error else ""
             self._closed[text] = replace(work, index=index, state=state, call=call, error="")
@@ -280,7 +285,12 @@ class TaskBoard:
         if action is Action.TODO:
             earlier = {task.subject: task for task in self._list}
             rows = _listed(call_input, index)
-            self._list = tuple(_changed(earlier.get(row.subject), row, call) for row in rows)
+            listed = {row.subject for row in rows}
+            # What a list leaves out that goes on from the one before stays finished.
+            finished = [t for t in self._list if not t.open and t.subject not in listed]
+            before = finished if listed & earlier.keys() else []
+            changed = (_changed(earlier.get(row.subject), row, call) for row in rows)
+            self._list = (*before, *changed)[-MAX_TASKS:]
         elif action is Action.TASK_CREATE:
             match = _ID.search(result[:300])
             key = match[1] if match else str(len(self._board) + 1)

@@ -8,6 +8,7 @@ and newest first: they are what an agent needs to go on.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
@@ -26,7 +27,7 @@ from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
 from ullage.facts.sections import HEADINGS, fenced_lines, quoted, read_numbered_messages
 from ullage.facts.words import Kind, ends_of
-from ullage.facts.work import read_tasks, read_work, reports_done
+from ullage.facts.work import read_tasks, read_work
 from ullage.summarizers import lines, users_words
 from ullage.summarizers.budgeted_text import (
     Unit,
@@ -80,12 +81,12 @@ RULE_CHARS = 400  # most of a rule that its line quotes
 SHORT_TEXT = (
     80  # characters of a failure, of what a search found and of a task, where they are short
 )
-ROWS_CHARS = 300  # of the lines of a failure that nothing ended
+ROWS_CHARS = 600, 240  # of the lines of a failure that nothing ended; where there is little room
 SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
 STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
 # Of the newest call that did something: after the states, and before all commands.
 NEWEST_RANK = -STEPS // 2 - 1
-# Newest calls of which more than one line of the result is given, or what they inserted.
+# Newest calls of a kind (looks, edits, others) of which more than one line of the result is given, or what they inserted.
 LONG_RESULTS = 3
 
 
@@ -153,20 +154,30 @@ def concepts(facts: Facts) -> list[Unit]:
 def files(facts: Facts) -> list[Unit]:
     """Section 3: files by last use, those that were changed before those that were read."""
     ordered = aged(sorted(facts.files, key=attrgetter("last")))
-    return [Unit(file_line(file), 2 * age + (0 if file.changed else 40)) for age, file in ordered]
+    units = []
+    for age, file in ordered:
+        if line := lines.declared_line(file):
+            short = lines.declared_line(file, short=True)
+            rank = age * (1 + 2 * lines.is_aside(file)) - 2 * lines.ESSENTIAL
+            units.append(Unit(line, rank, short=short))
+        units.append(Unit(file_line(file), 2 * age + (0 if file.changed else 40)))
+    return units
 
 
 def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens: int) -> str:
     """Section 3 within its room: every changed file by name, then lines of the newest (`new`: as `files` gave them, perhaps ranked again)."""
     paths = lines.changed_paths(facts)
     line = lines.changed_line(paths, tokens) if paths else ""
-    room = tokens - (cost(line) if line else 0)
+    room = tokens - _spent(line)
+    declared = fill([unit for unit in (*old, *new) if unit.rank < 0], room)
+    room -= _spent(declared)
+    old, new = ([unit for unit in units if unit.rank >= 0] for units in (old, new))
     carried = fill(old, room * 2 // 5, _OLDER_POINTS) if old else ""
-    shown = fill(new, room - (cost(carried) if carried else 0), counted("{} files"))
+    shown = fill(new, room - _spent(carried))  # the line above names all that were changed
     # A file with a line of its own need not be named twice.
     others = [path for path in paths if f"- `{path.removesuffix(lines.DELETED)}`:" not in shown]
     line = lines.changed_line(others, tokens) if others else ""
-    return joined((line, carried, shown))
+    return joined((line, carried, shown, declared))
 
 
 def file_line(file: FileUse) -> str:
@@ -190,11 +201,12 @@ def errors(facts: Facts) -> list[Unit]:
     """Section 4: what failed, the telling line, what followed."""
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
-    passed = [run for run in facts.state.commands if run.ok and _CHECKS.search(run.text)]
+    passed = [run for run in facts.state.commands if run.ok and tallies.CHECKS.search(run.text)]
     outputs = {(step.index, step.line): step for step in facts.steps if step.output}
     newest = {failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
     # Of a call that failed again and again the newest says what is still wrong.
     calls = [_same_call(failure) for failure in telling]
+    committed_at = max((commit.index for commit in facts.commits), default=-1)
     last = {call: at for at, call in enumerate(calls)}
     units = []
     for line, at in sorted(newest.items(), key=itemgetter(1)):
@@ -205,12 +217,19 @@ def errors(facts: Facts) -> list[Unit]:
         open_still = lines.is_open_failure(line) and not (
             failure.feedback and failure.fixed_index >= 0
         )
-        rank = age - lines.ESSENTIAL if open_still else 2 * age
+        if open_still and _COMBINES.search(failure.what) and committed_at > failure.index:
+            line, open_still = (
+                failure_line(failure, passed=passed, open_as="committed since"),
+                False,
+            )
+        # A refusal grows old half as fast as a failure.
+        rank = (age // 2 if failure.feedback else age) - lines.ESSENTIAL if open_still else 2 * age
         step = outputs.get((failure.index, failure.what))
+        short = failure_line(failure, SHORT_TEXT, passed)
         if open_still and step is not None and (rows := _rows(step)):
             whole = replace(failure, line=rows)
-            line = failure_line(whole, ROWS_CHARS, passed)
-        units.append(Unit(line, rank, short=failure_line(failure, SHORT_TEXT, passed)))
+            line, short = (failure_line(whole, chars, passed) for chars in ROWS_CHARS)
+        units.append(Unit(line, rank, short=short))
     return units
 
 
@@ -232,7 +251,7 @@ def failure_line(
     """
     paths = ", ".join(map(lines.short_path, filter(None, failure.fixed_by.split(", "))))
     ended = failure.fixed_index >= 0
-    head = f"- {lines.call_line(failure.what, ENDED_LINE if ended else LINE)}"
+    head = f"- {lines.call_line(failure.what, ENDED_LINE if ended or failure.feedback else LINE)}"
     if failure.feedback:
         return f"{head} was refused; the user said: “{one_line(failure.feedback, 3 * chars // 2)}”"
     head = f"{head} failed: {inline(failure.line, chars)}"
@@ -242,20 +261,20 @@ def failure_line(
         failure.what, failure.line
     ):
         return head
-    edited = f"edited since: {paths}; " if paths else ""
+    edited = f"edited since: {paths}; " if paths and tallies.CHECKS.search(failure.what) else ""
     return f"{head}; {edited}{_passed_since(failure, passed) or open_as}"
 
 
 def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
     """The newest check of the same kind that went through after a failed one in other words, such as all tests after one; empty: none did."""
-    kinds = {match.lastgroup for match in _CHECKS.finditer(failure.what)}
+    kinds = {match.lastgroup for match in tallies.CHECKS.finditer(failure.what)}
     # Where tests pass, it builds.
     kinds |= {"test"} if "build" in kinds else set()
     command = failure.what.partition(" ")[2]
     for run in reversed(passed):
         if run.index <= failure.index:
             return ""
-        ran = {match.lastgroup for match in _CHECKS.finditer(run.text)}
+        ran = {match.lastgroup for match in tallies.CHECKS.finditer(run.text)}
         # What has more words runs less.
         wider = len(run.text.split()) <= len(command.split())
         if kinds & ran and wider and tallies.same_folder(tallies.folder_of(command), run.folder):
@@ -271,14 +290,16 @@ def current_work(facts: Facts) -> list[Unit]:
         recent = steps[-STEPS // 2 :]
     written = {(at, file.path): text for file in facts.files for at, text in file.written}
     dated: list[tuple[int, int, Unit]] = []
-    results: Counter[bool] = Counter()
+    results: Counter[str] = Counter()
+    changed_at = {file.path: file.changed_at for file in facts.files}
     work_seen = False
     for age, step in enumerate(reversed(recent)):
-        action, changes = step.action, step.action in (Action.EDIT, Action.WRITE)
-        results[changes] += action is not Action.READ
-        long = results[changes] <= LONG_RESULTS
-        shown = _result(step, written, long=long)
-        looks = _looks(step)
+        action, looks = step.action, _looks(step)
+        kind = "looks" if looks else "edits" if action in (Action.EDIT, Action.WRITE) else "runs"
+        results[kind] += 1
+        # The lines of a file that was edited since stand elsewhere.
+        stale = changed_at.get(step.line.partition(" ")[2], -1) > step.index
+        shown = _result(step, written, long=results[kind] <= LONG_RESULTS and not (looks and stale))
         runs = action is Action.COMMAND and not looks
         rank = 1 + age + STEPS * (looks and age > 1) - STEPS // 2 * runs
         if not looks and not work_seen:
@@ -292,7 +313,8 @@ def current_work(facts: Facts) -> list[Unit]:
         unit = Unit(f"- {head}{purpose}{shown}", rank, short=short)
         dated.append((step.index, 1, unit))
     last = lines.newest_words(facts) if lines.ends_with_words(facts) else ()
-    for age, remark in enumerate(reversed(lines.since_request(facts)[-lines.NEWEST_SAID :])):
+    remarks = [s for s in lines.since_request(facts) if not lines.only_prepares(s)]
+    for age, remark in enumerate(reversed(remarks[-lines.NEWEST_SAID :])):
         again = remark.text in last  # section 9 has them whole
         if not again or (not age and steps and steps[-1].index > remark.index):
             line = f"{lines.REMARK} {one_line(remark.text, 80 if again else 300)}"
@@ -348,7 +370,7 @@ def _call_unit(
     head = f"- {lines.call_line(step.line, LINE)}"
     short = head if len(head) <= SHORT_LINE else f"- {lines.call_line(step.line, SHORT_LINE)}"
     if failure is None:
-        text = head + _result(step, written, long=True)
+        text = head + _result(step, written, long=step.action is not Action.READ)
     else:
         text = failure_line(failure, open_as=NOT_SEEN_HERE)
     if step.action in lines.CHANGES or text.endswith(NOT_SEEN_HERE):
@@ -382,9 +404,6 @@ def running(facts: Facts) -> str:
     return f"Not seen to end: {', '.join(left[-2:])}" if left else ""
 
 
-_CHECKS = pattern(
-    r"\b(?:(?P<test>tests?|specs?|pytest|jest|vitest|nextest|e2e)|(?P<lint>lint|clippy|vet|ruff|eslint)|(?P<build>check|build|compile|typecheck|tsc|mypy|pyright))\b"
-)
 # How many are named, and the newest commands among which they are looked for.
 MOST_CHECKS, RECENT = 3, 100
 
@@ -393,20 +412,16 @@ def _newest_checks(facts: Facts) -> dict[tuple[str, ...], list[tuple[_Check, Com
     """The newest runs of tests, linters and builds, by the files that were edited after them."""
     newest: dict[_Check, Command] = {}
     for command in facts.commands[-RECENT:]:
-        if not _CHECKS.search(command.text):
+        if not tallies.CHECKS.search(command.text):
             continue
-        parts = [
-            part
-            for part in tallies.command_parts(command.text)
-            if _CHECKS.search(part) and not _NO_CHECK.match(part) and not tallies.only_looks(part)
-        ]
+        parts = [*filter(tallies.is_check, tallies.command_parts(command.text))]
         # Of a chain that failed nobody knows which part it was.
         for part in parts if command.ok else [" && ".join(parts)] * bool(parts):
-            folder = command.folder
+            folder, runs_again = command.folder, {part, *(() if command.ok else parts)}
             newest = {
                 _without(other, part) if command.ok and not run.ok else other: run
                 for other, run in newest.items()
-                if part != other.part or not tallies.same_folder(other.folder, folder)
+                if other.part not in runs_again or not tallies.same_folder(other.folder, folder)
             }
             newest[_Check(part, folder)] = command
     changes = {file.path: file.changed_at for file in facts.files if file.changed}
@@ -419,8 +434,11 @@ def _newest_checks(facts: Facts) -> dict[tuple[str, ...], list[tuple[_Check, Com
 
 
 def checks(facts: Facts) -> str:
-    """How the newest runs of tests, linters and builds ended, and what was edited after each of them; empty: none ran."""
+    """How the newest runs of tests, linters and builds ended, and what was edited after each of them; empty: none ran, and nothing was changed."""
     since = _newest_checks(facts)
+    if not since and any(file.changed for file in facts.files):
+        apart = any(step.action is Action.AGENT for step in facts.steps)
+        return f"Checks: no test, linter or build was run{' but by sub-agents' * apart}"
     texts = [_ended(since[()])] if () in since else []
     for edited, runs in since.items():
         if edited:
@@ -438,23 +456,23 @@ def due(facts: Facts) -> str:
     for edited, runs in _newest_checks(facts).items():
         for (part, _), run in runs:
             if run.ok is False:
-                failed.append(inline(part, SHORT_CHECK))
+                why = f" ({inline(run.line, SHORT_TEXT)})" if run.line else ""
+                failed.append(inline(part, SHORT_CHECK) + why)
             elif run.ok and edited:
                 stale.append(inline(part, SHORT_CHECK))
     begun = [task for task in facts.tasks if task.open and task.subject]
     begun.sort(key=lambda task: task.status != "in_progress")
     parts = [f"{', '.join(failed)} failed when last run"] if failed else []
-    parts += [f"the task “{one_line(begun[0].subject, SHORT_TEXT)}” is open"] if begun else []
+    for task in begun[:1]:
+        worked = any(file.changed_at > task.index for file in facts.files)
+        state = "was begun, and edits followed" if worked else "is open"
+        parts.append(f"the task “{one_line(task.subject, SHORT_TEXT)}” {state}")
     parts += [f"{', '.join(stale)} not run since the last edits"] if stale else []
     return f"Due by the records: {'; '.join(parts)}." if parts else ""
 
 
 SHORT_CHECK = 60  # characters of a check where it is due
 MOST_EDITED = 4  # files that are named of those that were edited since
-# Commands that keep books or move files, whatever these are called.
-_NO_CHECK = pattern(
-    rf"{lines.BOOKS.pattern}|(?:tar|zip|unzip|gzip|cp|mv|rm|mkdir|touch|chmod|ln|curl|wget|rsync|scp) "
-)
 
 
 class _Check(NamedTuple):
@@ -478,9 +496,7 @@ def _ended(runs: Sequence[tuple[_Check, Command]]) -> str:
     return ", ".join(texts)
 
 
-_GIT = pattern(
-    r"\bgit (?:-C \S+ )?(?:status|diff|add|commit|push|pull|checkout|switch|log|branch|merge|rebase)\b"
-)
+_GIT = pattern(r"\bgit (?:-[cC] \S+ )*[a-z]")
 _PUSHES = pattern(r"git (?:-[cC] \S+ )*push\b(?!.* --dry-run)")
 # What `git push` prints.
 _PUSHED = pattern(r"\b[0-9a-f]{7,40}\.\.[0-9a-f]{7,40} +(?:HEAD -> [^/\s]|(\S+) -> \1(?:\s|$))")
@@ -547,10 +563,15 @@ def repository(facts: Facts) -> str:
     branch, since = _branch(facts, runs)
     stopped = _stopped_at_conflicts(facts, after)
     if newest is None:
-        if not (branch or changed) or not any(_GIT.search(command.text) for command in runs):
+        if not (branch or changed):
             return ""
+        seen = (
+            "commit"
+            if any(_GIT.search(command.text) for command in facts.commands)
+            else "git command"
+        )
         place = f"on {branch}; " if branch else ""
-        return f"Repository: {place}no commit seen; {f'changed: {more}{names}' if changed else 'no file changed'}{stopped}"
+        return f"Repository: {place}no {seen} seen; {f'changed, not seen committed: {more}{names}' if changed else 'no file changed'}{stopped}"
     # The command that committed may push too; its result, by which a commit is known, comes after it.
     call = max((run.index for run in facts.commands if run.index < after), default=after)
     later = [run for run in runs if run.index > call]
@@ -563,7 +584,7 @@ def repository(facts: Facts) -> str:
     head = f"Repository: newest commit {newest.digest} on {newest.branch}, {'pushed' if pushed else 'no push seen since'}"
     moved = f"; since then {inline(resets[-1], 60)}" if resets else ""
     moved += f"; since then on {branch}" if since > call and branch != newest.branch else ""
-    return f"{head}{moved}; {f'changed since: {more}{names}' if changed else 'no file changed since'}{stopped}"
+    return f"{head}{moved}; {f'changed since, not seen committed: {more}{names}' if changed else 'no file changed since'}{stopped}"
 
 
 def _steps_of(runs: Sequence[Command]) -> list[str]:
@@ -571,7 +592,7 @@ def _steps_of(runs: Sequence[Command]) -> list[str]:
 
 
 def _branch(facts: Facts, runs: Sequence[Command]) -> tuple[str, int]:
-    """The branch that was switched to or shown last, and the index of the call; empty and -1: none was."""
+    """The branch that was switched to or shown last, and the index of the call; -1: none was, and the entries name it."""
     shown = []
     for command in runs:
         line = command.line
@@ -591,7 +612,7 @@ def _branch(facts: Facts, runs: Sequence[Command]) -> tuple[str, int]:
     branches = {*_TRUNKS, *(commit.branch for commit in facts.commits)}
     branches.update(name for name, new, _ in switches if new)
     switched = [(name, at) for name, new, at in switches if new or name in branches]
-    return max([*shown, *reversed(switched)], key=itemgetter(1), default=("", -1))
+    return max([*shown, *reversed(switched)], key=itemgetter(1), default=(facts.branch, -1))
 
 
 def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
@@ -643,12 +664,16 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
         code = written.get((step.index, step.line.partition(" ")[2]), "") if long else ""
         # What the lines do says more than what is remarked on them.
         plain = [row for row in code.split("\n") if not lines.COMMENT.match(row.strip())]
-        code = "\n".join(plain).strip() or code
+        declared = (
+            at for at, row in enumerate(plain) if tallies.DECLARES.match(f"\n{row.strip()}")
+        )
+        code = "\n".join(plain[next(declared, 0) :]).strip() or code
         return f"{ended}, inserted: {inline(code, INSERTED_CHARS)}" if code else ended
     if step.ok and step.action is Action.AGENT:
         return ended  # section 5 has its answer
     if step.ok and step.action is Action.READ:
-        return ""
+        rows = "; ".join(_declared(step.output)) if long else ""
+        return f": {inline(rows, READ_CHARS)}" if rows else ""
     fields = _fields(step.output) if long else []
     rows = " / ".join(fields) or (_rows(step) if long else "")
     if step.ok and step.action is Action.SEARCH:
@@ -658,6 +683,15 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
     return f"{ended}{f': {inline(shown, chars)}' if shown else ''}"
 
 
+def _declared(text: str) -> list[str]:
+    """The lines of a file that was read in which something begins, with their numbers where the tool gave them."""
+    rows = (_NUMBERED_ROW.match(row) for row in ends_of(text, OUTPUT_CHARS).split("\n"))
+    declared = (row for row in rows if row is not None and tallies.DECLARES.match(f"\n{row[2]}"))
+    return [f"{row[1]}: {row[2]}" if row[1] else row[2] for row in declared][:DECLARED_ROWS]
+
+
+_NUMBERED_ROW = pattern(r"\s{0,8}(?:(\d{1,6})(?:→|\t|[:|] ?))?(\S.{0,120})")
+DECLARED_ROWS, READ_CHARS = 6, 300
 INSERTED_CHARS = 160
 # Characters of what an object says in words: comments of a review, an error of a server.
 OBJECT_SHOWN = 600
@@ -694,6 +728,8 @@ OBJECT_CHARS = 40_000
 _MARKUP = pattern(
     r"<!--.{0,4000}?-->|</?[a-z][^<>]{0,400}>|!?\[[^\]\n]{0,200}\]\([^)\n]{0,400}\)", re.S
 )
+# Of a result, at most; and where there are few, how many lines after each stand with it.
+TELLING_ROWS, FEW_TELLING, FOLLOWING = 8, 2, 3
 ROWS = 3  # of a result without a line that says more than the others
 
 
@@ -708,9 +744,15 @@ def _rows(step: ToolStep) -> str:
     """The lines of a result that say why it failed, or the first ones; empty: its one line says as much."""
     rows = [line.strip() for line in ends_of(step.output, OUTPUT_CHARS).split("\n")]
     rows = [row for row in rows if row and not core.is_framing(row)]
-    telling = list(dict.fromkeys(row[:160] for row in rows if _TELLING.first(row) >= 0))
+    at = [place for place, row in enumerate(rows) if _TELLING.first(row) >= 0]
+    tested = not step.ok and tallies.runs_check(step.line.partition(" ")[2])
+    if tested and 0 < len(at) <= FEW_TELLING:  # with what follows, such as got and want
+        at = sorted(
+            {place + more for place in at for more in range(FOLLOWING + 1)} & {*range(len(rows))}
+        )
+    telling = list(dict.fromkeys(rows[place][:160] for place in at))
     # What a test asserts, before what the program under test logged.
-    telling = sorted(telling, key=lambda row: _PLACE.match(row) is not None)[:4]
+    telling = sorted(telling, key=lambda row: _PLACE.match(row) is not None)[:TELLING_ROWS]
     if not step.ok:
         return " / ".join(telling) if len(telling) > 1 else ""
     if step.action is Action.COMMAND and step.result and not telling:
@@ -724,10 +766,16 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
     `called`: section 8 shows the calls that followed the newest words, if any did.
     """
     words, to_do = _newest_step(facts, tokens, called=called), due(facts)
-    left = tokens - cost(to_do)
-    if to_do and cost(words) > left >= LEAST_STEP_TOKENS:
+    if not to_do:
+        return words
+    left = tokens - cost(to_do) - 1
+    if cost(joined((words, to_do))) > tokens and left >= LEAST_STEP_TOKENS:
         words = _newest_step(facts, left, called=called)
-    return joined((words, to_do)) if to_do and cost(words) <= left else words
+    both = joined((words, to_do))
+    return both if cost(both) <= tokens else words
+
+
+OVERTAKEN = 2  # calls that did something, after which words that only announce one are stale
 
 
 def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
@@ -744,9 +792,12 @@ def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
     else:
         lead = "The assistant's newest words"
     *remarks, words = lines.newest_words(facts)
-    if facts.steps and facts.steps[-1].index >= last.index:
+    since = [step for step in facts.steps if step.index >= last.index]
+    if since:
         # What they announce was called; whoever reads it last would do it again.
-        words = lines.ANNOUNCES.sub("", words).strip()
+        acted = sum(tallies.acts(step.action, step.line.partition(" ")[2]) for step in since)
+        overtaken = acted > OVERTAKEN and lines.only_prepares(last)
+        words = "" if overtaken else lines.ANNOUNCES.sub("", words).strip()
         if not words and not remarks and called:
             request = f" on message {now.inputs[-1].number}" if now.inputs else ""
             return f"The calls at the end of section 8 are the newest work{request}: go on from what they showed."
@@ -824,6 +875,7 @@ _FROM_FACTS = (
     "- Plan mode is on",
     lines.IN_PROGRESS,
     lines.NOT_BEGUN,
+    lines.NOT_EDITED,
 )
 
 
@@ -843,7 +895,12 @@ def _pieces(section: str) -> Iterator[str]:
 
 def _replaced(piece: str, facts: Facts) -> bool:
     path = _PATH.search(piece.split("\n", 1)[0])
-    return path is not None and any(f"/{file.path}".endswith(f"/{path[1]}") for file in facts.files)
+    declared = piece.startswith(lines.DECLARED)  # what was done then
+    return (
+        path is not None
+        and not declared
+        and any(f"/{file.path}".endswith(f"/{path[1]}") for file in facts.files)
+    )
 
 
 # Lines of section 8 that say nothing once it is the past.
@@ -857,11 +914,11 @@ NAMES = 0  # key of the list of names, which belongs to section 2 but is filled 
 # Weights of the sections and of the list of names. What one does not use goes to the others.
 SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 3, 4: 4, 5: 600, 6: 60, 7: 6, 8: 8, 9: 10}
 # Of the room that the list of names may take, and where the rest leaves some over.
-NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
+NAMES_PERCENT, MOST_NAMES_PERCENT = 6, 25
 # Of the room that the assistant's newest words may take before the sections share the rest; and in a small one.
 NEWEST_PERCENT = (28, 12)
 
-CURRENT_PERCENT, MOST_CURRENT_PERCENT, UNREAD_PERCENT = 6, 10, 14
+CURRENT_PERCENT, MOST_CURRENT_PERCENT, UNREAD_PERCENT = 12, 16, 18
 """Of the room that the current work may take before the sections share the rest; with the newest call and the states; and where it ends with what people wrote, which nobody has reacted to."""
 
 FAILED_PERCENT = 5  # the same for what failed: what cured it is asked for as often as what is open
@@ -879,7 +936,6 @@ def _items(units: Sequence[Unit]) -> str:
 
 
 _LEFT_OUT = {
-    3: counted("{} files"),
     4: counted("{} older failures"),
     7: _items,
     8: counted("{} older steps"),
@@ -994,9 +1050,9 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     if inputs or old_words:
         need = users_words.words_need(inputs, texts, newest_here=newest_here)
         extra = _cost(old_words) + _NOTE_TOKENS
-        # Sentences that only tell a story give way to the essential lines; the others, and the newest message, to nothing.
-        share = room * WORDS_PERCENT // 100
-        telling = max(need.telling + extra, share - sum(essential.values()))
+        # Sentences that only tell a story give way to the essential lines where they take much room; the others, and the newest message, to nothing.
+        share, story = room * WORDS_PERCENT // 100, room * STORY_PERCENT // 100
+        telling = max(need.telling + extra, share - sum(essential.values()), story)
         shared = min(share, need.whole + extra, telling, most)
         words_tokens = max(shared, min(need.newest, room))
     words = _users_words(inputs, old_words, words_tokens, focus, texts, newest_here=newest_here)
@@ -1060,7 +1116,12 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
             if not lines.is_remark(unit)
             or not any(lines.without_edits(unit.text) in row for row in remarks)
         ]
-        course, wrote = _course(newer, new.get(WRITTEN, []), old.get(5, []), left)
+        written = [
+            unit
+            for unit in new.get(WRITTEN, [])
+            if not lines.declares_again(unit.text, body.get(3, ""))
+        ]
+        course, wrote = _course(facts, newer, written, old.get(5, []), left)
         body[5] = joined((course, seen))
         if wrote:
             body[3] = joined((body[3], wrote))
@@ -1073,7 +1134,10 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         left = room + _spent(seen) - sum(_spent(text) for text in body.values())
         shown, some_cut = newest_results(facts, left)
         body[8], left_out = joined((body[8], shown)), left_out or some_cut
-    return frame.assemble(body, {n for n in frame.sections if new.get(n) or old.get(n)}), left_out
+    needed = {n for n in frame.sections if new.get(n) or old.get(n)}
+    if not any(unit.rank < 0 for unit in (*new.get(7, ()), *old.get(7, ()))):
+        needed.discard(7)  # nothing is open
+    return frame.assemble(body, needed), left_out
 
 
 # Of section 1 in any case, for what was asked first and last; and for the list that the latter follows.
@@ -1138,11 +1202,13 @@ def _demands(
 # Weights of what comes next after the user's words.
 ESSENTIAL_SHARES = {2: 10, 3: 25, 4: 25, 5: 30, 7: 17}
 WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
+STORY_PERCENT = 30  # of it, up to which they stand whole before the essential lines
 RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
 # With a hundredth of the room for what results say in a line, where all else would take the whole of it.
 SEEN_TOKENS = 16
+DECLARED_TOKENS = 400  # of the essential ones in section 3, for what edits declared
 # Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
-ESSENTIAL_PERCENT = 30
+ESSENTIAL_PERCENT = 35
 MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
 
 
@@ -1158,7 +1224,8 @@ def _essential(
         if n in new
     }
     if 3 in costs:
-        costs[3] = _spent(lines.changed_line(lines.changed_paths(facts), _ALL))
+        paths = _spent(lines.changed_line(lines.changed_paths(facts), _ALL))
+        costs[3] = paths + min(costs[3], DECLARED_TOKENS)
     return {n: tokens + _NOTE_TOKENS for n, tokens in costs.items() if tokens}
 
 
@@ -1275,16 +1342,17 @@ def _cost(units: Sequence[Unit] | None) -> int:
 
 
 def _course(
-    new: Sequence[Unit], written: Sequence[Unit], old: Sequence[Unit], room: int
+    facts: Facts, new: Sequence[Unit], written: Sequence[Unit], old: Sequence[Unit], room: int
 ) -> tuple[str, str]:
     """The course of the work, and what was written to files: one room, what says most first."""
     label = EARLIER[5] if old and room >= LEAST_LABELLED_TOKENS else ""
     room -= _spent(label)
-    chosen, _ = fitting_once([*old, *_newest_first(new, min(room, ACCOUNT_TOKENS)), *written], room)
+    newer = _newest_first(new, facts, min(room, ACCOUNT_TOKENS))
+    chosen, _ = fitting_once([*old, *newer, *written], room)
     carried = set(map(id, old))
     earlier = lines_of([unit for unit in chosen if id(unit) in carried])
-    newer = lines_of([unit for unit in chosen if not unit.fenced and id(unit) not in carried])
-    course = joined((label if earlier else "", earlier, newer))
+    words = lines_of([unit for unit in chosen if not unit.fenced and id(unit) not in carried])
+    course = joined((label if earlier else "", earlier, words))
     return course, lines_of([unit for unit in chosen if unit.fenced])
 
 
@@ -1305,49 +1373,67 @@ def fitting_once(
     return chosen, units
 
 
-ACCOUNT_TOKENS = 1_000  # of the room of the course of the work, for the newest remarks
+ACCOUNT_TOKENS = (
+    2_000  # of the room of the course of the work, for how turns ended and the newest remarks
+)
 
 
-def _newest_first(units: Sequence[Unit], room: int) -> list[Unit]:
+def _newest_first(units: Sequence[Unit], facts: Facts, room: int) -> list[Unit]:
     """Before what is chosen by what it says come how each turn ended, and the newest remarks: an account without gaps of what was done last, and why."""
-    first: dict[int, Unit] = {}
-    left = of_outcomes = room * OUTCOMES_PERCENT // 100
-    for at in sorted(_outcomes(units), reverse=True):
-        unit = units[at]
-        price = cost(unit.lead) + cost(unit.text)
-        if price > left:
-            unit = unit._replace(text=one_line(unit.text, OUTCOME_CHARS))
-            price = cost(unit.lead) + cost(unit.text)
-            if price > left:
-                break
-        left -= price
-        first[at] = unit
-    room -= of_outcomes - left
+    briefs = _briefs(units, facts, room * OUTCOMES_PERCENT // 100)
+    room -= sum(cost(unit.lead) + cost(unit.text) for unit in briefs.values())
+    first = dict.fromkeys(
+        at for at, unit in enumerate(units) if unit.of in briefs and not unit.place
+    )
     for at in range(len(units) - 1, -1, -1):
         if lines.is_remark(units[at]):
             room -= cost(units[at].text)
             if room < 0:
                 break
-            first[at] = units[at]
+            first[at] = None
     ranks = {at: place - lines.ESSENTIAL // 2 for place, at in enumerate(first)}
-    return [
-        first[at]._replace(rank=ranks[at]) if at in first else unit for at, unit in enumerate(units)
-    ]
-
-
-def _outcomes(units: Sequence[Unit]) -> list[int]:
-    """The place of one piece of each turn's last words: the first if it reports something as done, else what says most."""
-    best: dict[int, tuple[int, int]] = {}
+    account = []
     for at, unit in enumerate(units):
-        if unit.lead and not lines.is_remark(unit):
-            done = unit.place == 0 and reports_done(unit.text)
-            piece = (-1 if done else unit.rank, at)
-            best[unit.of] = min(piece, best.get(unit.of, piece))
-    return [at for _, at in best.values()]
+        brief = briefs.get(unit.of)
+        if brief is not None and unit.place:
+            if unit.text[:BEGINNING] in brief.text:
+                continue
+        elif brief is not None:
+            unit = brief
+        account.append(unit._replace(rank=ranks[at]) if at in ranks else unit)
+    return account
 
 
-# Of the room for the newest of the account, for how turns ended; and of one of them, where it does not fit whole.
-OUTCOMES_PERCENT, OUTCOME_CHARS = 40, 200
+def _briefs(units: Sequence[Unit], facts: Facts, room: int) -> dict[int, Unit]:
+    """By the number of the text, the last words of each turn in a few words: as many for each as the room has for all, twice as many for the newest and for what the user agreed to; of the newest turns, where the least is too much for all."""
+    reports = {unit.of: unit for unit in units if unit.lead and not unit.place and unit.of > 0}
+    at_least, texts = BRIEF_CHARS[-1], {s.index + 1: s.text for s in facts.statements}
+    newest_first = [
+        (of, lines.account_of(texts[of], at_least))
+        for of in sorted(reports.keys() & texts, reverse=True)
+    ]
+    accepted = {decision.index for decision in facts.decisions}
+    asked = [entry.index for entry in facts.inputs]
+    longer = {of for of, _ in newest_first[:NEWEST_BRIEFS]}
+    longer |= {of for of, _ in newest_first if accepted & {*asked[bisect_left(asked, of) :][:1]}}
+    briefs: dict[int, Unit] = {}
+    for chars in BRIEF_CHARS:
+        briefs, left = {}, room
+        for of, report in newest_first:
+            words = report.brief(chars * (1 + (of in longer)))
+            unit = reports[of]._replace(text=words)
+            left -= cost(unit.lead) + cost(words)
+            if left < 0:
+                break
+            briefs[of] = unit
+        if left >= 0:
+            break
+    return briefs
+
+
+# Of the room for the account, for how turns ended; characters of one of them, and how many of the newest have twice as many.
+OUTCOMES_PERCENT, BRIEF_CHARS, NEWEST_BRIEFS = 70, (1_000, 700, 500, 350, 250, 160, 110, 80), 4
+BEGINNING = 40  # characters by which a piece of a report is known in a brief of it
 
 
 def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:

@@ -19,7 +19,9 @@ from ullage.exceptions import InvalidPolicy
 from ullage.facts.calls import Action, family_of
 from ullage.facts.collector import WILL, figures
 from ullage.facts.model import (
+    AgreedState,
     Command,
+    Declared,
     Facts,
     FileUse,
     Name,
@@ -30,7 +32,15 @@ from ullage.facts.model import (
 )
 from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
 from ullage.facts.sections import quoted
-from ullage.facts.tallies import command_parts, folder_of, only_looks, same_folder
+from ullage.facts.tallies import (
+    DECLARES,
+    DOCUMENTS,
+    command_parts,
+    folder_of,
+    only_looks,
+    runs_check,
+    same_folder,
+)
 from ullage.facts.words import unfenced
 from ullage.facts.work import FINISHED, read_tasks, task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
@@ -54,7 +64,12 @@ _Group = tuple[str, str]
 
 def candidates(facts: Facts) -> list[Name]:
     """The names that a summary may list, in order of worth: without the rows of long listings, and without `read/write` that no call holds."""
-    named = [name for name in facts.names[:MOST_NAMES] if not is_example(name.text)]
+    removed = {row.name.split()[-1] for file in facts.files for row in file.declared if not row.now}
+    named = [
+        name
+        for name in facts.names[:MOST_NAMES]
+        if not is_example(name.text) and name.text.rpartition(".")[2] not in removed
+    ]
     listed = sorted(_without_series(named), key=_is_passing)
     words = [name.text for name in listed if _TWO_WORDS.fullmatch(name.text)]
     if not words:
@@ -310,16 +325,27 @@ def is_open_failure(piece: str) -> bool:
 
 
 def is_missing(call: str, line: str) -> bool:
-    """Whether a call failed since what it names is not there: that is an answer."""
+    """Whether a call failed since what it names is not there, or it was put wrongly: nothing is left to do about it."""
     if _MISSED.match(f"- {inline(call, LINE)} failed: {inline(line, 200)}"):
+        return True
+    if _WRONG_CALL.search(line) or (_SCRIPT.search(call) and not runs_check(call)):
         return True
     return family_of(call.partition(" ")[0]) == "read" and _NOT_THERE.search(line) is not None
 
 
+# What a shell or a program says of a call that was put wrongly: the next one was put right.
+_WRONG_CALL = pattern(
+    r"command not found|(?:unknown|invalid|unrecognized|no such) (?:option|flag|switch|command|argument|shorthand)|^usage:|not a git repository|"
+    r"syntax error near|no matches found|ambiguous argument|directory not found|Top-level program not given|cd: ",
+    re.I,
+)
+# A script in the command itself, which is written again until it does what is wanted.
+_SCRIPT = pattern(r"\b(?:python3?|node|perl|ruby) -(?:c|e) ")
 _NOT_THERE = pattern(r"does not exist|no such file|not found|ENOENT", re.I)
 # Lines of an earlier summary that are essential, by section.
 _FIRST: dict[int, Callable[[str], object]] = {
     2: re.compile(r"^- https?://").match,
+    3: re.compile(r"^- In `").match,
     4: is_open_failure,
     5: re.compile(r"^- (?:Decided:|The assistant said:|Committed |Seen: )").match,
     7: re.compile(r"^- (?:\[ \]|Said to be open:|Done:|Withdrawn:|Waiting for)").match,
@@ -469,7 +495,7 @@ def answers(facts: Facts) -> list[Dated]:
     dated = []
     for decision in facts.decisions:
         text = (
-            f"- Decided: “{one_line(decision.question, 300)}” → “{one_line(decision.answer, 300)}”"
+            f"- Decided: “{one_line(decision.question, 200)}” → “{one_line(decision.answer, 200)}”"
         )
         dated.append((decision.index, Unit(text, -ESSENTIAL)))
     return dated
@@ -531,6 +557,8 @@ def newest_words(facts: Facts) -> list[str]:
     texts = [facts.statements[-1].text] if facts.statements else []
     left = NEWEST_CHARS - sum(map(len, texts))
     for statement in reversed(since_request(facts)[:-1]):
+        if only_prepares(statement) or not _telling(statement):
+            continue
         left -= len(statement.text)
         if left < 0:
             break
@@ -568,8 +596,11 @@ def asides(facts: Facts, *, every: bool) -> list[Unit]:
 _ALONE = pattern(
     r"""["'{\[<]|https?://|(?:const|let|var|final|static|export|return) |\S{1,200}:\d{1,6}:"""
 )
-# What is printed before anything has happened.
-_STARTED = pattern(r"\brunning \d+ tests?\b", re.I)
+# What is printed before anything has happened, and what a host counts of a sub-agent.
+_STARTED = pattern(
+    r"\brunning \d+ tests?\b|diagnostics not shown|^(?:tool_uses|total_tokens|duration_ms|subagent_tokens)\b",
+    re.I,
+)
 FEW_ADDRESSES = 2
 # Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
 LEAST_PAIRS = 3
@@ -620,7 +651,7 @@ def whole_course(facts: Facts) -> list[Dated]:
 
 
 def _remarks(facts: Facts, statements: Sequence[Statement]) -> list[Statement]:
-    return _once([s for s in statements if s.index > facts.requested_at or not _only_prepares(s)])
+    return _once([s for s in statements if s.index > facts.requested_at or not only_prepares(s)])
 
 
 def _asked(facts: Facts) -> tuple[tuple[int, int], ...]:
@@ -637,14 +668,17 @@ def _ranked(
 ) -> CourseUnits:
     end = max(facts.messages, 1)
     words = PairWorth(end)
+    edited = _edited_after(facts) if in_turns else {}
     parts: list[tuple[Statement, str]] = []
     rows: list[tuple[int, FileUse, str]] = []
     weighed: list[Weighed] = []
     for remark in _remarks(facts, facts.statements[: len(facts.statements) - len(newest)]):
         words.add(remark.text, remark.index, CLOSED_WITH if remark.closing else REMARKED)
-        for part in _parts_of(remark.text if in_turns else _telling(remark)):
+        # The calls say what it announces, but for edits, to which it gives a reason.
+        announces = in_turns and remark.index in edited
+        for part in _parts_of(remark.text if announces else _telling(remark)):
             pairs = _word_pairs(part)
-            if remark.closing or len(pairs) >= LEAST_PAIRS:
+            if len(pairs) >= LEAST_PAIRS or (remark.closing and _after_filler(part)):
                 parts.append((remark, part))
                 weighed.append((part, CLOSING_WEIGHT if remark.closing else 1.0, pairs))
     for number, file in enumerate(facts.files):
@@ -667,7 +701,6 @@ def _ranked(
     ranks = (2 + place for place in told_first(weighed, words, elsewhere))
     course, asked = [], _asked(facts)
     pieces: Counter[int] = Counter()
-    edited = _edited_after(facts) if in_turns else {}
     ends = {id(remark): at for at, (remark, _) in enumerate(parts)}
     for at, (remark, part) in enumerate(parts):
         of = _text_of(remark, asked) if in_turns else remark.index + 1
@@ -714,6 +747,107 @@ def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
     return f"- Reported (message {asked[at - 1][1]}):" if at and len(asked) > 1 else "- Reported:"
 
 
+class _Account(NamedTuple):
+    """What somebody reported, to be repeated in few words or more."""
+
+    text: str  # on one line
+    rows: list[str]  # the sentences of its paragraphs and list items
+    later: set[int]  # of those the ones that do not begin one
+
+    def brief(self, chars: int) -> str:
+        """In about so many characters: whole, else how its first and its last paragraph begin, and then those between."""
+        rows = self.rows
+        if len(self.text) <= chars or not rows:
+            return one_line(self.text, chars)
+        # First what it begins with and ends with, but for a question, then what names something.
+        end = len(rows) - 1 - (len(rows) > 1 and rows[-1].endswith("?"))
+        order = sorted(
+            range(1, len(rows)),
+            key=lambda at: (
+                at != end or at in self.later,
+                at in self.later,
+                not _NAMES.search(rows[at]),
+            ),
+        )
+        chosen, left = {0}, chars - len(rows[0])
+        for at in order:
+            left -= len(rows[at]) + 2
+            if left >= 0:
+                chosen.add(at)
+        parts, last = "", -1
+        for at in sorted(chosen):
+            ended = parts.endswith((".", "!", "?", ":", "。"))
+            gap = " … " if at > last + 1 else " " if ended else "; "
+            parts += (gap if parts else "") + rows[at]
+            last = at
+        return one_line(parts, chars)
+
+
+def account_of(text: str, least: int) -> _Account:
+    """A report; `least`: characters of the shortest form in which it will be wanted."""
+    shown = _BUTTON.sub("", unfenced(text))
+    flat = " ".join(shown.split())
+    rows: dict[str, bool] = {}
+    for row, begins in _brief_rows(shown) if len(flat) > least else ():
+        rows.setdefault(row, begins)
+    later = {at for at, begins in enumerate(rows.values()) if not begins}
+    return _Account(flat, [*rows], later)
+
+
+def _after_filler(text: str) -> str:
+    """A text from the first sentence on that says something; empty: none does."""
+    begin = 0
+    while filler := _FILLER.match(text, begin):
+        begin = filler.end()
+    return text[begin:]
+
+
+def _brief_rows(text: str) -> Iterator[tuple[str, bool]]:
+    """The sentences of paragraphs and list items, and whether one begins with it; of a long one that begins with words in bold these. What ends with a colon stands with what follows."""
+    lead = ""
+    for line in text.split("\n"):
+        heading = _HEADING.match(line.strip())
+        row = _ROW_HEAD.sub("", line.strip()).strip()
+        if not _HAS_WORD.search(row) or row.startswith("|"):
+            continue
+        sentences = [row]
+        if len(row) > BRIEF_ROW:
+            bold = _BOLD.match(row)
+            sentences = (
+                [bold[1]] if bold else _SENTENCE_END.split(row[:MOST_OF_ROW], SENTENCES)[:SENTENCES]
+            )
+        begins = True
+        for sentence in sentences:
+            shown = one_line(sentence.replace("**", ""), BRIEF_ROW)
+            if not _after_filler(shown):
+                continue
+            if heading is not None:
+                lead = f"{shown.rstrip(':')}:"
+            elif shown.endswith(":") and len(lead) < BRIEF_ROW:
+                lead = f"{lead} {shown}".strip() if not _LEADS_IN.match(shown) else lead
+            else:
+                yield f"{lead} {shown}".strip(), begins
+                lead, begins = "", False
+
+
+_NAMES = pattern(r"[`\d/]|\b(?:because|since|instead|so that|due to)\b")
+# A sentence of a report that says nothing without the next, or only what comes next.
+_FILLER = pattern(
+    rf"\W{{0,9}}(?:done|perfect|great|excellent|got it|good (?:call|catch|point|question|idea)|right|correct|found it|there it is|fixed|understood|of course|sure|"
+    rf"yes|exactly|all done|(?:now )?i (?:now )?have (?:gathered|all|enough|everything|an? (?:complete|clear|full|good|comprehensive))\b[^.!?:\n]{{0,150}}|"
+    rf"you['’]re (?:absolutely |both )?right[^.!?:\n]{{0,30}}|{WILL}[^.!?:\n]{{0,150}})[.!:*]{{0,3}}(?:\s+|$)",
+    re.I,
+)
+# Characters of a sentence of a report that has to be shortened; of one of its paragraphs that are read, and how many of its sentences.
+BRIEF_ROW, MOST_OF_ROW, SENTENCES = 160, 700, 5
+_HEADING = pattern(r"#{1,6} |\*\*[^*]+\*\*:?$")
+_ROW_HEAD = pattern(r"^(?:[-*•+>#]{1,6}|\d{1,2}[.)])\s+")
+_BOLD = pattern(r"\*\*(.+?)\*\*")
+_LEADS_IN = pattern(
+    r"(?:(?:done|perfect|great|all done)\W+)?(?:here['’]?s|here is|here are)\b", re.I
+)
+
+
 def is_remark(unit: Unit) -> bool:
     """Whether it is a piece of what was said along with calls, not of a report."""
     return unit.lead == REMARK and unit.of <= 0
@@ -727,22 +861,79 @@ def _text_of(remark: Statement, asked: Sequence[tuple[int, int]]) -> int:
 def _written_lines(file: FileUse) -> list[str]:
     """The lines of what was written to a file that say something, each once, the newest text last; a short one with the line before it."""
     newest: dict[str, str] = {}
+    code = not file.path.endswith((*DOCUMENTS, *_SETTINGS))
     for _, text in file.written:
-        last = ""
+        last = remark = ""
         for line in text.split("\n"):
             row = line.strip()
-            if len(row) >= LEAST_LINE:
+            if code and _SAYS_NOTHING.match(row):
+                last = remark = ""
+            elif remark and COMMENT.match(row) and len(newest[remark]) + len(row) < LONGEST_LINE:
+                newest[remark] += f"\n{line.rstrip()}"
+            elif len(row) >= LEAST_LINE:
                 last = row
                 newest.pop(row, None)
                 whole = len(line) <= LONGEST_LINE
                 newest[row] = line.rstrip() if whole else one_line(line, LONGEST_LINE)
+                remark = row if code and COMMENT.match(row) else ""
             elif last and _HAS_WORD.search(row):
                 newest[last] += f"\n{line.rstrip()}"
                 last = ""
     return list(newest.values())[-MOST_LINES:]
 
 
+def declared_line(file: FileUse, *, short: bool = False) -> str:
+    """What edits of a file declared, changed and took out, the newest of it; empty: nothing. `short`: fewer, and without arguments."""
+    # Of a document its upper headings.
+    deepest_first = sorted(file.declared, key=lambda row: -row.name.count("#", 0, 4))
+    shown = deepest_first[-(MOST_SHORT if short or is_aside(file) else MOST_DECLARED) :]
+    parts = []
+    for label, rows in (
+        ("new", [row for row in shown if row.before == ""]),
+        ("holds", [row for row in shown if row.before is None and row.now]),
+        ("changed", [row for row in shown if row.before and row.now]),
+        ("removed", [row for row in shown if not row.now]),
+    ):
+        if rows:
+            chars = SHORT_SIGNATURE if short else SIGNATURE
+            bare = short or is_aside(file)
+            texts = [inline(_declaration(row, bare=bare), chars) for row in rows]
+            parts.append(f"{label} {', '.join(texts)}")
+    if not parts:
+        return ""
+    more = len(file.declared) - len(shown)
+    parts += [f"{more} more"] * bool(more)
+    return f"{DECLARED}{short_path(file.path)}`: {'; '.join(parts)}"
+
+
+def _declaration(row: Declared, *, bare: bool) -> str:
+    """Its line; of what was taken out, and `bare` of what takes arguments, the name."""
+    name = _KEYWORD.sub("", row.name)
+    return name if not row.now or (bare and "(" in row.now) else row.now
+
+
+def is_aside(file: FileUse) -> bool:
+    """Whether a file is a test or a document, which gives way to code."""
+    return file.path.endswith(DOCUMENTS) or _TESTS.search(file.path) is not None
+
+
+def declares_again(text: str, shown: str) -> bool:
+    """Whether a line of code declares what is named there."""
+    match = DECLARES.match(f"\n{text}")
+    return match is not None and _KEYWORD.sub("", " ".join(match["name"].split())) in shown
+
+
+DECLARED = "- In `"
+MOST_DECLARED, SIGNATURE = 8, 120  # of one file; characters of one of them
+MOST_SHORT, SHORT_SIGNATURE = 4, 60
+_KEYWORD = pattern(r"(?:func|def|fn|fun|function|const|var|let|val|static) ")
 _HAS_WORD = pattern(r"[^\W\d_]{3}")
+_SETTINGS = (".toml", ".ini", ".cfg", ".env", ".properties", ".json", ".yaml", ".yml")
+# Of code: what it imports, an assignment, the beginning of a statement or a part of one.
+_SAYS_NOTHING = pattern(
+    r"(?:import|from|use|using|package|require|#include)\b(?! *:)|[\"'`][^\"'`]*[\"'`][,)]*$|[.)\]}]|"
+    r"(?!//|#|\*|--)(?:(?:let|var|const|val|auto|mut|final) +)*[\w$.,\[\]\"'*& ]+(?::[^=(]{1,60})? :?= |(?!//|#|/?\*|--|\"\"\")\S.*[(\[,&|+]$|(?:var|let) "
+)
 LEAST_PART, LONGEST_PART = 100, 500
 # A line that Codex's application shows as a button; calls and commits say what it stands for.
 _BUTTON = pattern(r"^::(?:git-[a-z-]+|created-thread)\{[^\n]*\}[ \t]*$", re.M)
@@ -784,7 +975,7 @@ def _parts_of(text: str) -> Iterator[str]:
 CLOSING_WEIGHT = 1.3
 """Of the last words of a turn and of pieces of an earlier summary."""
 
-DECLARED_WEIGHT, HEADING_WEIGHT, TEST_BODY_WEIGHT = 3.0, 2.0, 0.4
+DECLARED_WEIGHT, HEADING_WEIGHT, COMMENT_WEIGHT, TEST_BODY_WEIGHT = 3.0, 2.0, 1.5, 0.4
 """Of written lines. The summaries that models wrote in 30 recorded sessions repeat three times as much of a line that declares something as of any
 other, for its length, twice as much of a document's headings, and less than half as much of what a test does."""
 
@@ -793,7 +984,7 @@ EARLIER_PERCENT = 70
 LONGEST_REMARK = 200
 
 
-def _only_prepares(remark: Statement) -> bool:
+def only_prepares(remark: Statement) -> bool:
     """Whether a remark says only what comes next, as the last words of its turn tell better."""
     row = remark.text.strip()
     return not remark.closing and len(row) <= LONGEST_REMARK and _PREPARES.match(row) is not None
@@ -801,19 +992,15 @@ def _only_prepares(remark: Statement) -> bool:
 
 def _written_weight(file: FileUse, line: str) -> float:
     row = line.lstrip()
-    if file.path.endswith(_DOCUMENTS):
+    if file.path.endswith(DOCUMENTS):
         return HEADING_WEIGHT if row.startswith("#") else 1.0
-    if _DECLARES.match(row):
+    if DECLARES.match(f"\n{line}"):
         return DECLARED_WEIGHT
-    return TEST_BODY_WEIGHT if _TESTS.search(file.path) and not COMMENT.match(row) else 1.0
+    if COMMENT.match(row):
+        return COMMENT_WEIGHT
+    return TEST_BODY_WEIGHT if _TESTS.search(file.path) else 1.0
 
 
-_DOCUMENTS = (".md", ".rst", ".txt")
-_DECLARES = pattern(
-    r"(?:(?:export|pub(?:\([^)]{0,20}\))?|public|private|protected|static|async|default|abstract|final|override) )*"
-    r"(?:func|def|class|type|struct|interface|enum|record|fn|fun|function|impl|trait|module|const|var|create (?:table|view|function))\b",
-    re.I,
-)
 COMMENT = pattern(r"//|/?\*|#|--|\"\"\"")
 _TESTS = pattern(r"test|spec", re.I)
 # A word; in scripts that put no blanks between words, a sign.
@@ -927,28 +1114,23 @@ def _once(remarks: list[Statement]) -> list[Statement]:
     return sorted(unique, key=_index)
 
 
-# How a model begins a report before it says anything.
-_PREAMBLE = pattern(
-    r"^(?:\W{0,9}(?:(?:excellent|perfect|great|good)(?: [\w ]{1,40})?[.!,]|(?:now )?(?:let me|i['’]ll)\b[^.!:\n]{0,200}(?:[.!:](?=\s)|\n)|"
-    r"(?:now )?i (?:now )?have (?:all|enough|everything|a (?:complete|clear|full|good|comprehensive))\b[^.!:\n]{0,200}(?:[.!:](?=\s)|\n)|"
-    r"(?:here['’]?s|here is|here are|based on)\b[^.!:\n]{0,200}:(?=\s))\s{0,9}){1,4}",
-    re.I,
-)
-
-
 def agents(facts: Facts) -> list[Dated]:
     """What sub-agents and tasks in the background answered."""
     dated = []
     said_at = facts.statements[-1].index if facts.statements else -1
     for age, run in enumerate(reversed(facts.agents), 1):
+        rank = 6 + 2 * age
         if run.answer:
-            answer = _PREAMBLE.sub("", run.answer, 1) or run.answer
+            unread = run.index >= said_at  # nothing was said about it yet: it comes first
+            rank -= ESSENTIAL * unread
             head = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): "
-            most, least = (1_200, 300) if run.index >= said_at else (300, 120)
-            text, short = f"{head}{inline(answer, most)}", f"{head}{inline(answer, least)}"
+            answer = _after_filler(run.answer) or run.answer
+            most, least = (1_200, 400) if unread else (300, 120)
+            report = account_of(answer, least)
+            text, short = (f"{head}{inline(report.brief(n), n)}" for n in (most, least))
         else:
-            text, short = f"- Background task: {inline(run.what, 300)}", ""
-        dated.append((run.index, Unit(text, 6 + 2 * age, short=short)))
+            text, short, rank = f"- Background task: {inline(run.what, 300)}", "", RAN
+        dated.append((run.index, Unit(text, rank, short=short)))
     return dated
 
 
@@ -998,6 +1180,7 @@ STILL_OPEN = 40
 # How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be.
 CLOSED = 12
 IN_PROGRESS, NOT_BEGUN = "- In progress:", "- Not answered yet:"
+NOT_EDITED = "- Named in the request, not edited so far:"
 # Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off.
 STALE_CHANGES = 3
 
@@ -1010,6 +1193,8 @@ def pending(facts: Facts) -> list[Unit]:
         units.append(Unit(f"- Waiting for the user's answer to: “{asked}”", -2 * ESSENTIAL))
     if request := _in_progress(facts.state):
         units.append(Unit(request, -ESSENTIAL))
+        if names := _not_edited(facts.state):
+            units.append(Unit(f"{NOT_EDITED} {', '.join(names)}", -ESSENTIAL))
     rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
     if age := _older_than(facts, [row for row in rows if row.open]):
         units.append(Unit(age, -ESSENTIAL))
@@ -1032,17 +1217,18 @@ def finished_in_line(units: Sequence[Unit], tokens: int) -> list[Unit]:
     finished: list[Task] = []
     for unit in units:
         tasks = read_tasks(unit.text, 0) if unit.rank >= 0 else []
+        tasks = [task for task in tasks if task.state is AgreedState.DONE]  # not withdrawn
         finished += tasks
         others += [] if tasks else [unit]
-    left = tokens - essential_cost(others) - cost(FINISHED)
-    titles: list[str] = []
-    for task in reversed(finished):
+    left = tokens - essential_cost(others)
+    line = ""
+    for task in reversed(finished[-CLOSED:]):
         title = one_line(task.subject.replace(";", ","), TITLE_CHARS)
-        left -= cost(f"; {title}")
-        if left < 0 or len(titles) == CLOSED:
+        longer = f"{FINISHED}{title}{line.replace(FINISHED, '; ', 1)}"
+        if cost(longer) > left:
             break
-        titles.insert(0, title)
-    return [*others, Unit(FINISHED + "; ".join(titles), -1)] if titles else list(units)
+        line = longer
+    return [*others, Unit(line, -1)] if line else list(units)
 
 
 TITLE_CHARS = 70
@@ -1071,6 +1257,18 @@ def _in_progress(facts: Facts) -> str:
     if max(_newest_work(facts)) < request.index and request.number and not facts.later_inputs:
         return f"{NOT_BEGUN} message {request.number}"
     return ""
+
+
+def _not_edited(facts: Facts) -> list[str]:
+    """The files that the newest request, or the approved plan, names as code and that were not changed, where others of them were."""
+    named = dict.fromkeys(_NAMED_FILE.findall(facts.plan or facts.inputs[-1].text))
+    changed = [f"/{file.path}" for file in facts.files if file.changed]
+    left = [name for name in named if not any(path.endswith(f"/{name}") for path in changed)]
+    return [f"`{name}`" for name in left[:MOST_NAMED]] if len(left) < len(named) else []
+
+
+_NAMED_FILE = pattern(r"`((?:[\w.@-]+/)*[\w@-]+(?:\.[A-Za-z]\w{0,4})+)`")
+MOST_NAMED = 10
 
 
 def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
