@@ -31,13 +31,6 @@ _WITHDRAWN = pattern(
 _BREAK = pattern(r"(?<=[.!?。！？])\s|\n")
 MOST_OPEN = 200
 MOST_CLOSED = 200
-REPORT_CHARS = 80  # in which a report says it, if it does: `Done. Fixed both of them.`
-
-
-def reports_done(text: str) -> bool:
-    """Whether a text begins with the words that something is done."""
-    first = _BREAK.split(text[:REPORT_CHARS].lstrip(), 1)[0]
-    return _says_done(first)
 
 
 def _says_done(sentence: str) -> bool:

@@ -218,10 +218,8 @@ def errors(facts: Facts) -> list[Unit]:
             failure.feedback and failure.fixed_index >= 0
         )
         if open_still and _COMBINES.search(failure.what) and committed_at > failure.index:
-            line, open_still = (
-                failure_line(failure, passed=passed, open_as="committed since"),
-                False,
-            )
+            line = failure_line(failure, passed=passed, open_as="committed since")
+            open_still = False
         # A refusal grows old half as fast as a failure.
         rank = (age // 2 if failure.feedback else age) - lines.ESSENTIAL if open_still else 2 * age
         step = outputs.get((failure.index, failure.what))
@@ -565,11 +563,8 @@ def repository(facts: Facts) -> str:
     if newest is None:
         if not (branch or changed):
             return ""
-        seen = (
-            "commit"
-            if any(_GIT.search(command.text) for command in facts.commands)
-            else "git command"
-        )
+        asked = any(_GIT.search(command.text) for command in facts.commands)
+        seen = "commit" if asked else "git command"
         place = f"on {branch}; " if branch else ""
         return f"Repository: {place}no {seen} seen; {f'changed, not seen committed: {more}{names}' if changed else 'no file changed'}{stopped}"
     # The command that committed may push too; its result, by which a commit is known, comes after it.
@@ -1373,9 +1368,7 @@ def fitting_once(
     return chosen, units
 
 
-ACCOUNT_TOKENS = (
-    2_000  # of the room of the course of the work, for how turns ended and the newest remarks
-)
+ACCOUNT_TOKENS = 2_000  # of the room of section 5, for how turns ended and the newest remarks
 
 
 def _newest_first(units: Sequence[Unit], facts: Facts, room: int) -> list[Unit]:

@@ -503,7 +503,6 @@ def answers(facts: Facts) -> list[Dated]:
 
 _index = attrgetter("index")
 CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
-BOOKS = pattern(r"\b(?:git|gh) ")
 
 
 def settled(facts: Facts) -> list[Dated]:
