@@ -153,3 +153,15 @@ def test_an_untouched_list_is_said_to_be_kept_when_somebody_asks():
     assert copy.deepcopy(view) == view
     with pytest.raises(AttributeError):
         _ = view.plans
+
+
+def test_a_list_is_followed_after_the_host_took_its_messages_back():
+    said = [{"role": ("user", "assistant")[n % 2], "content": f"{n}."} for n in range(4)]
+    manager = ContextManager(model="claude-sonnet-4-5")
+    manager.view(said)
+    manager.rewind(2)
+    for message in said[2:]:
+        manager.add({**message, "content": "Something else."})
+    longer = [*said, {"role": "user", "content": "And now?"}]
+    assert manager.view(longer).messages == longer
+    assert len(manager.history) == 5

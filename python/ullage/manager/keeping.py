@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import (
     Callable,
     Collection,
@@ -571,7 +572,11 @@ class Keeper:
         self._writer.note_imported(machine)
         before, items = machine.view, machine.history[max(0, count) :]
         uuids, times = dict(before.uuids), dict(before.times)
+        followed = self._followed
+        prints, ends = followed.prints, followed.ends
         rewind(machine, count)
+        # Of a list that a framework keeps what stood for removed messages is read again.
+        followed.cut(bisect_right(ends, count))
         if journal is None:
             return
         messages, offsets = journal.messages, journal.offsets[:]
@@ -583,6 +588,7 @@ class Keeper:
         except BaseException:
             machine.history.extend(items)
             machine.view.uuids, machine.view.times = uuids, times
+            followed.prints, followed.ends = prints, ends
             journal.messages, journal.offsets = messages, offsets
             self._take_back(journal)
             raise
