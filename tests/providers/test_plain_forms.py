@@ -18,7 +18,7 @@ from benches import bodies
 
 from ullage.exceptions import InvalidMessage
 from ullage.legality.params import json_of
-from ullage.manager.written_form import _calls, rounds
+from ullage.manager.written_form import calls_of, rounds
 from ullage.providers.native_lists import read_item
 from ullage.providers.registry import Provider, provider_of
 from ullage.providers.sdk_objects import given_as_json, read_response
@@ -351,7 +351,7 @@ def test_real_rounds_are_written_as_the_longer_way_writes_and_repairs_them(form:
         if found is not None and calls is not None and json_of(found):
             quick += 1
             shared = getattr(row.plain_form, "shared", lambda items: ())
-            expected = [*_calls(messages), *import_module(row.check).shared(messages, found)]
+            expected = [*calls_of(messages), *import_module(row.check).shared(messages, found)]
             assert {*calls, *shared(found)} == set(expected)
             whole = Continued(row, model, parts).write(messages)
             assert whole is not None
