@@ -280,6 +280,7 @@ bench-times: $(VENV)/.tools ## Wall times of the benchmarks by pytest-benchmark,
 	$(BIN)/python -m pytest benches/python --benchmark-enable --benchmark-columns=min,median,rounds $(PYTEST)
 
 gates: wheel ## Instruction counts of the hot paths against the recorded ones (valgrind)
+	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[cli,proxy]"
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BIN)/python -m benches.gates
 
