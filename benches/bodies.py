@@ -249,6 +249,13 @@ def opening(form: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"text": words}] if form == "bedrock" else words}
 
 
+def lengthen(held: list[dict[str, Any]], number: int, *, ugly: bool) -> None:
+    """Adds a turn in Anthropic's form to a list that somebody holds, as frameworks do."""
+    answer, results, is_response = turn("anthropic", number, ugly=ugly)
+    said = [{"role": "assistant", "content": answer["content"]}] if is_response else answer
+    held.extend([*said, *results])
+
+
 def turn(form: str, number: int, *, ugly: bool) -> Turn:
     """The turn of this number; its calls have ids of their own."""
     return FORMS[form][1](number, ugly)

@@ -215,9 +215,7 @@ def viewed(count: int, *, ugly: bool = False) -> Contender:
     numbers = iter(range(10_000_000))
 
     def longer() -> tuple[tuple[Any, ...], dict[str, Any]]:
-        answer, results, whole = bodies.turn("anthropic", next(numbers), ugly=ugly)
-        said = [{"role": "assistant", "content": answer["content"]}] if whole else answer
-        held.extend([*said, *results])
+        bodies.lengthen(held, next(numbers), ugly=ugly)
         return (held,), {}
 
     while len(held) < count:

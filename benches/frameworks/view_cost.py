@@ -70,9 +70,7 @@ def row_of_dicts(count: int) -> str:
     held, turns = [bodies.opening("anthropic")], itertools.count()
 
     def grow() -> None:
-        answer, results, is_response = bodies.turn("anthropic", next(turns), ugly=False)
-        said = [{"role": "assistant", "content": answer["content"]}] if is_response else answer
-        held.extend([*said, *results])
+        bodies.lengthen(held, next(turns), ugly=False)
 
     while len(held) < count:
         grow()

@@ -1121,13 +1121,18 @@ def test_a_request_for_leave_is_not_what_a_command_is_for():
     assert "Do you want" not in state_of(asks, answer(1, "ok"))
 
 
+def parts_fixed(reports: list[str]) -> list[dict]:
+    """Turns in each of which one file is edited; how they end."""
+    return [
+        message
+        for n, report in enumerate(reports)
+        for message in (user(f"Fix part {n}."), *edit(n, f"/w/part_{n}.py"), said(report))
+    ]
+
+
 def test_the_end_of_each_turn_comes_before_the_newest_remarks():
-    turns = []
-    for n in range(6):
-        report = f"Fixed lexer part {n}. " + " ".join(
-            f"Then came step {k} of {n}." for k in range(40)
-        )
-        turns += [user(f"Fix part {n}."), *edit(n, f"/w/part_{n}.py"), said(report)]
+    steps = [" ".join(f"Then came step {k} of {n}." for k in range(40)) for n in range(6)]
+    turns = parts_fixed([f"Fixed lexer part {n}. {steps[n]}" for n in range(6)])
     late = [
         each
         for n in range(9)
@@ -1230,17 +1235,15 @@ def test_a_report_in_a_few_words_has_its_beginning_its_end_and_what_names_someth
 
 
 def test_each_turn_has_a_brief_of_its_report_and_the_newest_have_more():
-    turns = []
-    for n in range(12):
-        report = f"Fixed part {n}.\n\n" + "\n".join(
-            f"- `part_{n}.py` has case {k}" for k in range(20)
-        )
-        turns += [user(f"Fix part {n}."), *edit(n, f"/w/part_{n}.py"), said(report)]
+    cases = ["\n".join(f"- `part_{n}.py` has case {k}" for k in range(20)) for n in range(12)]
+    turns = parts_fixed([f"Fixed part {n}.\n\n{cases[n]}" for n in range(12)])
     text = render(collect([*turns, user("Go on."), *run(20, "ls")]), tokens=2_000)
     shown = [f"- Reported (message {n + 1}): Fixed part {n}." in text for n in range(12)]
     assert all(shown)
-    cases = [text.partition(f"(message {n}):")[2].partition("\n")[0].count("case") for n in (2, 12)]
-    assert cases[0] < cases[1]
+    shown_of = [
+        text.partition(f"(message {n}):")[2].partition("\n")[0].count("case") for n in (2, 12)
+    ]
+    assert shown_of[0] < shown_of[1]
 
 
 def test_an_edit_without_git_or_a_check_says_that_none_was_seen():

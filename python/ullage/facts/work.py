@@ -33,10 +33,6 @@ MOST_OPEN = 200
 MOST_CLOSED = 200
 
 
-def _says_done(sentence: str) -> bool:
-    return _DONE.search(sentence) is not None and not _NOT_DONE.search(sentence)
-
-
 # Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
 
 # Of a call's input that are compared, and of one that writes to a file.
@@ -131,7 +127,7 @@ class OpenWork:
         for part in _BREAK.split(unfenced(text)):
             if by_user and _WITHDRAWN.search(part):
                 self._close(part, index, AgreedState.WITHDRAWN)
-            elif _says_done(part):
+            elif _DONE.search(part) and not _NOT_DONE.search(part):
                 self._close(part, index, AgreedState.DONE)
 
     def _close(self, sentence: str, index: int, state: AgreedState) -> None:

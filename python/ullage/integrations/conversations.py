@@ -71,9 +71,8 @@ class Translator(NamedTuple, Generic[M]):
     new_message: Callable[[Item], M]  # a message that Ullage wrote
     # All that `read` looks at, as dicts, lists and what never changes; an instance of any other class: it may change unseen.
     read_from: Callable[[M], Any] | None = None
-    constants: tuple[
-        type, ...
-    ] = ()  # classes of which no instance ever changes, besides strings and numbers
+    # Classes of which no instance ever changes, besides strings and numbers.
+    constants: tuple[type, ...] = ()
 
 
 NATIVE: Final = Translator[Any](lambda message: message, lambda _, now: now, lambda item: item)

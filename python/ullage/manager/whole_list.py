@@ -159,9 +159,8 @@ class Followed:
         self.points: list[tuple[int, Mapping[str, Any]]] = []
         # What the messages were made of when they were fingerprinted; not stored.
         self.objects: core.MessageObjects = core.MessageObjects()
-        self.plain = (
-            0  # so many at the beginning are each one message of the history, which says the same
-        )
+        # So many at the beginning are each one message of the history, which says the same.
+        self.plain = 0
         self.local: list[int] = []  # those of them with fields that are not sent
 
     def start(self, index: int) -> int:
@@ -509,7 +508,8 @@ class WholeLists:
     def _compared(self, items: Sequence[Item], unchanged: int) -> Prints:
         """Go back to the last known message that the list still has."""
         followed = self._followed
-        followed.cut(bisect_right(followed.ends, len(self._machine.history)))  # it was rewound
+        # What a failed call had added was taken back.
+        followed.cut(bisect_right(followed.ends, len(self._machine.history)))
         # Until it is sure what is known, nothing is: an error on the way must not leave objects of other messages.
         objects, followed.objects = followed.objects, core.MessageObjects()
         prints = _prints(items, followed, objects, unchanged)

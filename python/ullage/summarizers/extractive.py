@@ -223,10 +223,11 @@ def errors(facts: Facts) -> list[Unit]:
         # A refusal grows old half as fast as a failure.
         rank = (age // 2 if failure.feedback else age) - lines.ESSENTIAL if open_still else 2 * age
         step = outputs.get((failure.index, failure.what))
-        short = failure_line(failure, SHORT_TEXT, passed)
         if open_still and step is not None and (rows := _rows(step)):
             whole = replace(failure, line=rows)
             line, short = (failure_line(whole, chars, passed) for chars in ROWS_CHARS)
+        else:
+            short = failure_line(failure, SHORT_TEXT, passed)
         units.append(Unit(line, rank, short=short))
     return units
 
@@ -255,7 +256,7 @@ def failure_line(
     head = f"{head} failed: {inline(failure.line, chars)}"
     if ended:
         return f"{head}; later succeeded{f', after changes to {paths}' if paths else ''}"
-    if tallies.only_looks(failure.what.partition(" ")[2]) or lines.is_missing(
+    if tallies.only_looks(failure.what.partition(" ")[2]) or lines.leaves_nothing_to_do(
         failure.what, failure.line
     ):
         return head

@@ -324,8 +324,8 @@ def is_open_failure(piece: str) -> bool:
     return _UNSOLVED.search(piece) is not None and not _MISSED.match(piece)
 
 
-def is_missing(call: str, line: str) -> bool:
-    """Whether a call failed since what it names is not there, or it was put wrongly: nothing is left to do about it."""
+def leaves_nothing_to_do(call: str, line: str) -> bool:
+    """Whether a call failed since what it names is not there, or since it was put wrongly."""
     if _MISSED.match(f"- {inline(call, LINE)} failed: {inline(line, 200)}"):
         return True
     if _WRONG_CALL.search(line) or (_SCRIPT.search(call) and not runs_check(call)):
