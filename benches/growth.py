@@ -12,13 +12,15 @@ machine. `tests/manager/test_growth.py` fails where a curve rises. Four minutes.
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import math
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,11 +39,15 @@ MODEL = "claude-opus-4-5"
 WINDOW = 900_000_000
 DOCS = Path(__file__).parents[1] / "docs"
 TURNS = 100
-
-_HELD = tempfile.TemporaryDirectory(prefix="ullage-growth-")
-_FOLDER = Path(_HELD.name)
-
 Message = dict[str, Any]
+
+
+@cache
+def _folder() -> Path:
+    """Of the files that are measured; it is there as long as the process."""
+    made = Path(tempfile.mkdtemp(prefix="ullage-growth-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 class Curve(NamedTuple):
@@ -131,7 +137,7 @@ def in_form(
 ) -> tuple[Callable[[], object], int]:
     """Turns at the end of a conversation of so many messages, as the provider's server gives them; so many are ready."""
     tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("Bash", "Read")]
-    path = _FOLDER / f"turns-{count}.jsonl" if log else None
+    path = _folder() / f"turns-{count}.jsonl" if log else None
     if path is not None:
         path.unlink(missing_ok=True)
     manager = ContextManager(
@@ -253,21 +259,21 @@ def many_sessions(path: Path, megabytes: int) -> Path:
 
 
 def inspected(megabytes: int) -> tuple[Callable[[], object], int]:
-    path = many_sessions(_FOLDER / f"many-{megabytes}.jsonl", megabytes)
+    path = many_sessions(_folder() / f"many-{megabytes}.jsonl", megabytes)
     found = find_transcripts([path])[0]
     return lambda: inspect_file(found), path.stat().st_size
 
 
 def compacted(megabytes: int) -> tuple[Callable[[], object], int]:
-    path = one_session(_FOLDER / f"one-{megabytes}.jsonl", megabytes)
-    made = _FOLDER / "compacted.jsonl"
+    path = one_session(_folder() / f"one-{megabytes}.jsonl", megabytes)
+    made = _folder() / "compacted.jsonl"
     size = path.stat().st_size
     return lambda: compact_session(open_session(path), output=made, overwrite=True), size
 
 
 def resumed(turns: int) -> tuple[Callable[[], object], int]:
     """A manager's log, read back; every turn wrote a message and a line of its state."""
-    path = _FOLDER / f"log-{turns}.jsonl"
+    path = _folder() / f"log-{turns}.jsonl"
     with ContextManager(model=MODEL, context_window=WINDOW, log=path) as manager:
         for message in talk(2 * turns):
             manager.add(message)
