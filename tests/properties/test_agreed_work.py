@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
@@ -117,7 +118,7 @@ class Course:
     phases=(Phase.generate,),
 )
 def test_each_piece_of_work_keeps_its_state(by_model, course, target):
-    made = Course()
+    made, titles = Course(), set[str]()
     write = (lambda request: STALE) if by_model else None
     for part in course:
         made.items += [user("Go on."), said(FILLER)]
@@ -127,6 +128,9 @@ def test_each_piece_of_work_keeps_its_state(by_model, course, target):
         made.items = list(
             compact(made.items, keep=0, target_tokens=target, summarizer=write).messages
         )
+        # Where there is no room for a row of each, one line has the titles, and not the calls that finished them.
+        for line in re.findall("- Finished: (.+)", str(made.items[0]["content"])):
+            titles |= set(re.findall(r"#\w+ ([^;]+)", line))
         held = commitments_of(made.items)
         open_work = {
             text for text, (state, _) in made.states.items() if state in ("open", "failed")
@@ -136,4 +140,6 @@ def test_each_piece_of_work_keeps_its_state(by_model, course, target):
         assert failed == {(t, c) for t, (state, c) in made.states.items() if state == "failed"}
         for item in held.of("todo"):
             if str(item.state) == "done":
-                assert (str(item.state), item.call) == made.states[item.text]
+                state, name = made.states[item.text]
+                assert str(item.state) == state
+                assert item.call == ("" if item.text in titles else name)

@@ -1101,6 +1101,21 @@ def test_finished_tasks_are_named_in_one_line_where_their_rows_have_no_room():
     assert "- Finished: " not in large
 
 
+def test_a_task_of_a_board_is_the_same_task_after_the_line_of_finished_ones():
+    names = {"1": "Port the lexer", "2": "Port the parser"}
+    items = [user("Port it.")]
+    for at, (key, name) in enumerate(names.items()):
+        items += [call("TaskCreate", 2 * at, subject=name), answer(2 * at, f"Task #{key} created")]
+        done = call("TaskUpdate", 2 * at + 1, taskId=key, status="completed")
+        items += [done, answer(2 * at + 1, "Updated")]
+    *_, line = lines.finished_in_line(lines.pending(collect(items)), 60)
+    assert line.text == "- Finished: #1 Port the lexer; #2 Port the parser"
+    summary = {"role": "user", "content": f"7. Pending Tasks:\n{line.text}", "isCompactSummary": True}  # fmt: skip
+    again = call("TaskUpdate", 9, taskId="2", status="in_progress")
+    tasks = collect([summary, again, answer(9, "Updated")]).tasks
+    assert [(t.id, t.subject, t.open) for t in tasks] == [("1", names["1"], False), ("2", names["2"], True)]  # fmt: skip
+
+
 def test_a_message_that_nobody_has_answered_is_pending():
     asked = user("Also rename the lexer.")
     assert "- Not answered yet: message 2" in state_of(*edit(1, "/w/a.py"), said("Done."), asked)

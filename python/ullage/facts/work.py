@@ -59,9 +59,12 @@ class Tried(NamedTuple):
 
 
 def _is_about(call_text: str, text: str) -> bool:
+    """Whether a call is about this work: `harbor_10` is not about `harbor_1`."""
     names, words = _telling(text)
     if names:
-        return all(map(call_text.__contains__, names))
+        return all(map(call_text.__contains__, names)) and all(
+            re.search(rf"(?<!\w){re.escape(name)}(?!\w)", call_text) for name in names
+        )
     shared = sum(map(call_text.__contains__, words))
     return len(words) >= LEAST_STEMS and shared * 100 >= len(words) * SAME_PERCENT
 
@@ -184,10 +187,14 @@ _HEADS = {state: head for head, state in _STATES.items()}
 
 def task_row(task: Task, subject: str) -> str:
     """A task with its state, as `read_tasks` reads it; `subject`: in one line."""
-    number = f"#{task.id} " if task.board else ""
     suffix = _call_note(task)
     suffix = f" {suffix}" if suffix.startswith("by ") else f"; {suffix}" if suffix else ""
-    return f"- [{' ' if task.open else 'x'}] {number}{subject} ({task.status}{suffix})"
+    return f"- [{' ' if task.open else 'x'}] {numbered(task, subject)} ({task.status}{suffix})"
+
+
+def numbered(task: Task, subject: str) -> str:
+    """What a task is about, after the number by which a task board knows it."""
+    return f"#{task.id} {subject}" if task.board else subject
 
 
 def work_row(work: WorkItem, text: str) -> str:
@@ -206,8 +213,9 @@ def _call_note(work: Task | WorkItem) -> str:
 
 
 FINISHED = "- Finished: "
-"""Begins the line that has only the titles of finished tasks, where there is no room for a row of each."""
+"""Begins the line that has only the numbers and titles of finished tasks, where there is no room for a row of each: the calls that finished them are left out."""
 _FINISHED = pattern(rf"^{FINISHED}(.+)$", re.M)
+_NUMBERED = pattern(r"^(?:#(\w{1,20}) )?(.*)")
 
 
 def read_tasks(section: str, index: int) -> list[Task]:
@@ -221,7 +229,9 @@ def read_tasks(section: str, index: int) -> list[Task]:
         )
     for titles in _FINISHED.findall(section):
         for title in titles.split("; "):
-            tasks.append(Task(str(len(tasks) + 1), title, "completed", index))
+            number, subject = _NUMBERED.findall(title)[0]
+            key = number or str(len(tasks) + 1)
+            tasks.append(Task(key, subject, "completed", index, board=bool(number)))
     return tasks
 
 

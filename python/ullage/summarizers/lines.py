@@ -42,7 +42,7 @@ from ullage.facts.tallies import (
     same_folder,
 )
 from ullage.facts.words import unfenced
-from ullage.facts.work import FINISHED, read_tasks, task_row, work_row
+from ullage.facts.work import FINISHED, numbered, read_tasks, task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
 from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
 
@@ -1223,7 +1223,7 @@ def finished_in_line(units: Sequence[Unit], tokens: int) -> list[Unit]:
     line = ""
     for task in reversed(finished[-CLOSED:]):
         title = one_line(task.subject.replace(";", ","), TITLE_CHARS)
-        longer = f"{FINISHED}{title}{line.replace(FINISHED, '; ', 1)}"
+        longer = f"{FINISHED}{numbered(task, title)}{line.replace(FINISHED, '; ', 1)}"
         if cost(longer) > left:
             break
         line = longer
