@@ -107,6 +107,11 @@ def newest_prose(before: Sequence[Message], size: int) -> list[Message]:
     return _whole(before, _taken(before, _newest(before), _prose, size))
 
 
+def newest_thoughts(before: Sequence[Message], size: int) -> list[Message]:
+    """The same with what the assistant thought."""
+    return _whole(before, _taken(before, _newest(before), _spoken_and_thought, size))
+
+
 def _newest(before: Sequence[Message]) -> Sequence[int]:
     return range(len(before) - 1, -1, -1)
 
@@ -119,6 +124,11 @@ def _prose(item: Message) -> str:
     if (said(item) or {}).get("role") != "assistant" and not is_user_input(item):
         return ""
     return "\n".join(block_text(each) for each in blocks(item) if each.get("type") == "text")
+
+
+def _spoken_and_thought(item: Message) -> str:
+    thoughts = [block_text(each) for each in blocks(item) if each.get("type") == "thinking"]
+    return "\n".join(filter(None, [*thoughts, _prose(item)]))
 
 
 def _taken(
@@ -312,6 +322,7 @@ TRIVIAL: dict[str, Shrink] = {
     "longest user messages first": longest_users,
     "first 60 % and last 40 % of user messages": first_and_last_users,
     "all prose, newest first": newest_prose,
+    "all prose and thoughts, newest first": newest_thoughts,
 }
 PEERS: dict[str, tuple[str, Shrink]] = {
     "langchain trim_messages": ("langchain_core", langchain),

@@ -171,6 +171,8 @@ def block_text(block: Message) -> str:
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text") or "")
+    if kind == "thinking":
+        return str(block.get("thinking") or "")
     if kind == "tool_use":
         return f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}"
     if kind == "tool_result":

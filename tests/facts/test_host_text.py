@@ -8,8 +8,10 @@ import pytest
 
 from tests.kit import result, said, text, use, user
 from ullage.facts import collect, is_user_input
+from ullage.facts.tallies import ANSWER_CHARS
 from ullage.facts.words import (
     Kind,
+    ends_of,
     is_host_only,
     own_text,
     own_words,
@@ -219,7 +221,7 @@ def test_what_a_sub_agent_answers_at_once_is_no_launch(answer: str):
 )
 def test_a_notification_of_another_shape_is_data_as_it_is(body: str):
     items = [user(f"<subagent_notification>{body}</subagent_notification>")]
-    assert [run.answer for run in collect(items).agents] == [body[:2000]]
+    assert [run.answer for run in collect(items).agents] == [ends_of(body, ANSWER_CHARS)]
 
 
 def test_agents_md_and_environment_stand():

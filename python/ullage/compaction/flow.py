@@ -303,6 +303,7 @@ def _built(
 # Times that a summary by code is written again for a target; two or three suffice as a rule.
 MOST_FITTINGS = 8
 FILLED_PERCENT = 95  # of a target: from here on it is filled
+AIMED_PERCENT = 98  # of it, at which a guess of the length aims
 SMALL_TARGET = 1_000  # tokens; below it a short turn can be a twentieth of the target
 WORTH_PERCENT = 90  # of what a summary replaces: one that is longer frees too little
 
@@ -363,7 +364,9 @@ class _Search:
             self.low, self.low_used = max((self.low, self.low_used), (begin, used))
             if slow and step > 2 * gain:  # a longer limit adds less than half of its length
                 return self._limited(state, begin + (aim - used) * step // gain, aim)
-        guess = begin + size * free // max(state.measure(accepted.text), 1)
+        # What is added can have more tokens for its length than what stands there.
+        short = most * (100 - AIMED_PERCENT) // 100
+        guess = begin + size * (free - short) // max(state.measure(accepted.text), 1)
         return self._limited(state, guess, aim)
 
     def _limited(self, state: State, guess: int, aim: int) -> State | None:

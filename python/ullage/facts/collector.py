@@ -7,6 +7,7 @@ be read is left out, never an error.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -262,6 +263,9 @@ class _Open(NamedTuple):
     input_text: str  # the strings of its input, as far as work is compared with them
 
 
+THOUGHT_CHARS = 10_000
+
+
 class Collector:
     """Processes items one by one; `finish` returns the facts so far.
 
@@ -283,10 +287,12 @@ class Collector:
         self._talk: dict[str, bool] = {}  # whether a rule is only small talk, by its text
         self._decisions: list[AnsweredQuestion] = []
         self._statements: list[Statement] = []
+        self._thoughts = deque[Statement](maxlen=tallies.MAX_STEPS)  # the newest
         self._skills: dict[str, None] = {}
         self._found_tools: dict[str, None] = {}
         self._urls: dict[str, None] = {}
         self._commits: dict[str, Commit] = {}
+        self._head: Commit | None = None
         self._log, self._names = CallLog(), NameTally()
         self._board = TaskBoard()
         self._calls: dict[str, _Open] = {}
@@ -468,7 +474,9 @@ class Collector:
                     self._log.exited(name, code, index)
             what = self._launched.get(notice.call, "") or notice.who
             self._named(notice.text, "result", index)
-            self._log.agents.append(AgentRun(index, what, notice.text[:2000]))
+            self._log.agents.append(
+                AgentRun(index, what, words.ends_of(notice.text, tallies.ANSWER_CHARS))
+            )
 
     def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
         body = item.get("attachment")
@@ -497,6 +505,9 @@ class Collector:
         for block in blocks:
             if block.get("type") == "tool_use":
                 self._call(index, block)
+            elif block.get("type") == "thinking":
+                if thought := words.clean(block.get("thinking"), THOUGHT_CHARS).strip():
+                    self._thoughts.append(Statement(index, thought, closing=False))
             elif (
                 sections.family_of(block)
                 and (readable_text := words.clean(sections.readable(block))).strip()
@@ -576,6 +587,8 @@ class Collector:
                 commits = []
             for branch, digest, subject in commits:
                 self._commits[digest] = Commit(index, branch, digest, subject)
+            if outcome.ok and (head := names.head_in(first.target, text)):
+                self._head = Commit(index, "", *head)
         elif action is Action.AGENT and words.is_launch(text):
             self._launched[words.launched_as(text) or opened.id] = first.target[:2000]
         self._log.ended(opened.calls, at, outcome, text, committed=bool(commits))
@@ -633,9 +646,11 @@ class Collector:
             names=self._names.ranked(self._end, most_names) if self.ranked else (),
             urls=tuple(self._urls),
             commits=tuple(self._commits.values()),
+            head=self._head,
             decisions=tuple(self._decisions),
             tasks=self._board.tasks(self._open.calls),
             statements=tuple(statements),
+            thoughts=tuple(self._thoughts),
             findings=tuple(fact for fact in shown if fact.line not in self._urls),
             settled=tuple({statement.text: statement for statement in self._settled}.values()),
             still_open=self._open.items(),

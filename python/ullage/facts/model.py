@@ -231,10 +231,12 @@ class ToolStep:
     output: str = field(default="", repr=False)  # of the newest calls: the result
     origin: Origin = Origin.TOOL
     purpose: str = ""  # what the call says that a command is for
+    change: str = ""  # of a small edit: which lines it put in the place of which
+    within: str = ""  # of an edit: the function or the like in which it was made, as a file that was read before shows it
 
 
 class AgentRun(Frozen):
-    """A task given to a sub-agent, and the beginning of its answer."""
+    """A task given to a sub-agent, and its answer, of a long one the two ends."""
 
     index: int
     what: str
@@ -254,9 +256,11 @@ class Facts(Frozen):
     names: tuple[Name, ...] = ()  # by score, best first
     urls: tuple[str, ...] = ()
     commits: tuple[Commit, ...] = ()
+    head: Commit | None = None  # that `git log` showed on top; its branch is not known
     decisions: tuple[AnsweredQuestion, ...] = ()
     tasks: tuple[Task, ...] = ()
     statements: tuple[Statement, ...] = ()
+    thoughts: tuple[Statement, ...] = ()  # the newest that are readable
     findings: tuple[ResultFact, ...] = ()  # what results say in a line, best first
     settled: tuple[Statement, ...] = ()  # what the assistant said was decided
     still_open: tuple[WorkItem, ...] = ()  # what was said to be still to do, also what failed

@@ -93,6 +93,18 @@ def commits_in(text: str) -> list[tuple[str, str, str]]:
     return _COMMIT_LINE.findall(text)
 
 
+_LOG = pattern(
+    r"git log(?! [^|;&]*--(?:all|grep|author|reverse|branches|remotes))(?: -\S+)*(?: \d+)? *(?:[|;&\n2>]|$)"
+)
+_LOG_ROW = pattern(r"(?:commit )?([0-9a-f]{7,40})\b(?: \([^)\n]*\))? ?([^\n]{0,120})")
+
+
+def head_in(command: str, text: str) -> tuple[str, str] | None:
+    """The hash and subject of the newest commit, where `git log` shows those of the branch it is on."""
+    row = _LOG_ROW.match(text.lstrip("* ")) if _LOG.match(command) else None
+    return (row[1], row[2]) if row else None
+
+
 # The lines in which a summary lists names, and how the next compaction reads them again.
 
 

@@ -316,6 +316,11 @@ class FileTally:
         self._files[use.path] = use
         self._by_name.setdefault(basename(use.path), {})[use.path] = None
 
+    def removed_from(self, path: str) -> set[str]:
+        """The names of what edits took out of a file."""
+        use = self._files.get(path)
+        return {row.name for row in use.declared if not row.now} if use else set()
+
     def undone(self, call: CallEffect, committed: int) -> None:
         """A command may have moved files, or taken back or deleted what was written since the newest commit (index of its call)."""
         for step in command_steps(call.target):
@@ -402,6 +407,26 @@ def _used(use: FileUse, call: CallEffect, at: int) -> FileUse:
     declared = _redeclared(use, call, at) if call.code or call.removed else use.declared
     use = use._replace(last=at, changed_at=at, deleted=False, written=written, declared=declared)
     return use._replace(writes=use.writes + 1) if whole else use._replace(edits=use.edits + 1)
+
+
+def _change(call: CallEffect) -> str:
+    """What a small edit put in the place of what; empty: it took nothing out, or more than two lines."""
+    removed, added = (
+        [row for row in map(str.strip, text.split("\n")) if row and not COMMENT.match(row)]
+        for text in (call.removed, call.code)
+    )
+    if not 0 < len(removed) <= FEW_LINES or len(added) > FEW_LINES:
+        return ""
+    before, after = (_cut(" / ".join(rows).replace("`", "'")) for rows in (removed, added))
+    return f"`{before}` → `{after}`" if after else f"took out `{before}`"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= CHANGE_CHARS else f"{text[: CHANGE_CHARS - 1]}…"
+
+
+FEW_LINES, CHANGE_CHARS = 2, 120
+COMMENT = pattern(r"//|/?\*|#|--|\"\"\"")  # how a line begins that is a comment
 
 
 def _without_lines(
@@ -718,6 +743,11 @@ class FailureTally:
 # What calls did: files, commands, failures, agents, and a line for each call.
 
 
+ANSWER_CHARS = 4_000  # of a sub-agent's answer, half at each end
+# What a host writes below it.
+_RESUMED = pattern(r"^agentId: \w+[^\n]*(?:\n<usage>.*)?\s*\Z", re.M | re.S)
+RESUMED_CHARS = 600
+_LINE_NUMBER = pattern(r"^\s{0,8}\d{1,6}(?:→|\t)")
 MAX_STEPS = 400  # newest calls that a summary keeps as lines; the tallies count all
 MAX_CALLS = 12  # effects of one call that are listed line by line
 NEWEST_OUTPUTS = 20  # newest calls, without waiting ones, of which the result is kept
@@ -793,6 +823,8 @@ class CallLog:
         commands = []
         for call in calls[:MAX_CALLS]:
             step = ToolStep(at, call.action, describe(call), outcome.ok, line, purpose=call.purpose)
+            if call.action is Action.EDIT and outcome.ok:
+                step = replace(step, change=_change(call), within=self._within(call, step))
             self.steps.append(step)
             if call.action is Action.COMMAND:
                 commands.append(call)
@@ -812,7 +844,28 @@ class CallLog:
             if goes_on:
                 self._running[goes_on] = len(self.commands) - 1, len(self.steps) - 1
         elif action is Action.AGENT and not is_launch(text):
-            self.agents.append(AgentRun(at, target[:2000], text.strip()[:2000]))
+            end = _RESUMED.sub("", text[-RESUMED_CHARS:])
+            answer = ends_of(f"{text[:-RESUMED_CHARS]}{end}".strip(), ANSWER_CHARS)
+            self.agents.append(AgentRun(at, target[:2000], answer))
+
+    def _within(self, call: CallEffect, edit: ToolStep) -> str:
+        """The name of what is declared around an edit, by the newest reading of the file; empty: not known, or taken out since."""
+        if match := DECLARES.match(f"\n{call.anchor}"):
+            return match["name"]
+        path, anchor = edit.line.partition(" ")[2], call.anchor.strip()
+        indent = len(call.anchor) - len(call.anchor.lstrip())
+        for place, text in reversed(self._outputs):
+            step = self.steps[place]
+            if step.action is Action.READ and anchor in text and step.line.endswith(f" {path}"):
+                rows = [_LINE_NUMBER.sub("", row) for row in text.split("\n")]
+                at = next((at for at, row in enumerate(rows) if row.strip() == anchor), 0)
+                above = (
+                    row for row in reversed(rows[:at]) if len(row) - len(row.lstrip()) < indent
+                )
+                names = (match["name"] for row in above if (match := DECLARES.match(f"\n{row}")))
+                name = next(names, "")
+                return "" if name in self.files.removed_from(call.target) else name
+        return ""
 
     def newest(self, most: int | None) -> list[ToolStep]:
         """So many of the newest steps, or all; the last ones with what they showed."""

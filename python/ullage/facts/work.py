@@ -209,7 +209,7 @@ def _call_note(work: Task | WorkItem) -> str:
     if work.state in (AgreedState.DONE, AgreedState.WITHDRAWN):
         return f"by call {work.call}"
     error = work.error.replace("`", "'")
-    return f"call {work.call} failed: `{error}`" if error else f"call {work.call} succeeded"
+    return f"call {work.call} failed: `{error}`" if error else ""
 
 
 FINISHED = "- Finished: "

@@ -201,12 +201,12 @@ def errors(facts: Facts) -> list[Unit]:
     """Section 4: what failed, the telling line, what followed."""
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
+    causes, below = lines.causes_of(facts), lines.PairSet([lines.newest_thoughts(facts)])
     passed = [run for run in facts.state.commands if run.ok and tallies.CHECKS.search(run.text)]
     outputs = {(step.index, step.line): step for step in facts.steps if step.output}
     newest = {failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
     # Of a call that failed again and again the newest says what is still wrong.
     calls = [_same_call(failure) for failure in telling]
-    committed_at = max((commit.index for commit in facts.commits), default=-1)
     last = {call: at for at, call in enumerate(calls)}
     units = []
     for line, at in sorted(newest.items(), key=itemgetter(1)):
@@ -217,9 +217,11 @@ def errors(facts: Facts) -> list[Unit]:
         open_still = lines.is_open_failure(line) and not (
             failure.feedback and failure.fixed_index >= 0
         )
-        if open_still and _COMBINES.search(failure.what) and committed_at > failure.index:
-            line = failure_line(failure, passed=passed, open_as="committed since")
-            open_still = False
+        if open_still and _COMBINES.search(failure.what):
+            after = (one.digest for one in facts.commits if one.index > failure.index)
+            if digest := next(after, ""):
+                since = f"committed since as {digest}"
+                line, open_still = failure_line(failure, passed=passed, open_as=since), False
         # A refusal grows old half as fast as a failure.
         rank = (age // 2 if failure.feedback else age) - lines.ESSENTIAL if open_still else 2 * age
         step = outputs.get((failure.index, failure.what))
@@ -228,8 +230,17 @@ def errors(facts: Facts) -> list[Unit]:
             line, short = (failure_line(whole, chars, passed) for chars in ROWS_CHARS)
         else:
             short = failure_line(failure, SHORT_TEXT, passed)
-        units.append(Unit(line, rank, short=short))
+        if failure.fixed_index >= 0 and not failure.feedback:
+            line = failure_line(failure, CURED_CHARS, passed)
+        if (cause := causes(failure.index)) and not below.holds(cause):
+            line = f"{line}; then thought: {cause}"
+        # That what was looked for is not there comes last.
+        missed = lines.leaves_nothing_to_do(failure.what, failure.line)
+        units.append(Unit(line, rank + MISSED_RANK * missed, short=short))
     return units
+
+
+MISSED_RANK, CURED_CHARS = 1_000, 120
 
 
 def _same_call(failure: FailedCall) -> tuple[str, ...]:
@@ -437,7 +448,12 @@ def checks(facts: Facts) -> str:
     since = _newest_checks(facts)
     if not since and any(file.changed for file in facts.files):
         apart = any(step.action is Action.AGENT for step in facts.steps)
-        return f"Checks: no test, linter or build was run{' but by sub-agents' * apart}"
+        named = dict.fromkeys(
+            code for text in (facts.plan, *(entry.text for entry in facts.inputs[-MOST_NAMING:]))
+            for code in _CODE.findall(text[:OBJECT_CHARS]) if tallies.runs_check(code)
+        )  # fmt: skip
+        to_run = f"; named: {', '.join(f'`{code}`' for code in [*named][:MOST_EDITED])}"
+        return f"Checks: no test, linter or build was run{' but by sub-agents' * apart}{to_run * bool(named)}"
     texts = [_ended(since[()])] if () in since else []
     for edited, runs in since.items():
         if edited:
@@ -460,6 +476,7 @@ def due(facts: Facts) -> str:
             elif run.ok and edited:
                 stale.append(inline(part, SHORT_CHECK))
     begun = [task for task in facts.tasks if task.open and task.subject]
+    begun = [] if lines.older_than(facts, begun) else begun
     begun.sort(key=lambda task: task.status != "in_progress")
     parts = [f"{', '.join(failed)} failed when last run"] if failed else []
     for task in begun[:1]:
@@ -470,6 +487,8 @@ def due(facts: Facts) -> str:
     return f"Due by the records: {'; '.join(parts)}." if parts else ""
 
 
+_CODE = pattern(r"`([a-z][^`\n]{3,60})`")
+MOST_NAMING = 20  # newest messages in which checks are looked for that nobody ran
 SHORT_CHECK = 60  # characters of a check where it is due
 MOST_EDITED = 4  # files that are named of those that were edited since
 
@@ -560,7 +579,7 @@ def repository(facts: Facts) -> str:
     names = ", ".join(f"`{lines.short_path(file.path)}`" for file in shown)
     more = f"{len(changed) - len(shown)} more, " if len(changed) > len(shown) else ""
     branch, since = _branch(facts, runs)
-    stopped = _stopped_at_conflicts(facts, after)
+    stopped = _stopped_at_conflicts(facts, after) + _committed_by_others(facts, after)
     if newest is None:
         if not (branch or changed):
             return ""
@@ -581,6 +600,15 @@ def repository(facts: Facts) -> str:
     moved = f"; since then {inline(resets[-1], 60)}" if resets else ""
     moved += f"; since then on {branch}" if since > call and branch != newest.branch else ""
     return f"{head}{moved}; {f'changed since, not seen committed: {more}{names}' if changed else 'no file changed since'}{stopped}"
+
+
+def _committed_by_others(facts: Facts, committed: int) -> str:
+    """The newest commit that `git log` showed, where no call of the session is known to have made it."""
+    head = facts.head
+    own = any(head.digest.startswith(one.digest[:7]) for one in facts.commits) if head else True
+    if head is None or own or head.index < committed:
+        return ""
+    return f"; `git log` showed {head.digest[:10]} on top{f': {head.subject}' * bool(head.subject)}"
 
 
 def _steps_of(runs: Sequence[Command]) -> list[str]:
@@ -657,9 +685,12 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
     if step.action in (Action.EDIT, Action.WRITE):
         if not step.ok:
             return f"{ended}: {inline(step.result, 200)}"
+        ended += f" in `{lines.bare_name(step.within)}`" if step.within else ""
+        if step.change:
+            return f"{ended}: {step.change}"
         code = written.get((step.index, step.line.partition(" ")[2]), "") if long else ""
         # What the lines do says more than what is remarked on them.
-        plain = [row for row in code.split("\n") if not lines.COMMENT.match(row.strip())]
+        plain = [row for row in code.split("\n") if not tallies.COMMENT.match(row.strip())]
         declared = (
             at for at, row in enumerate(plain) if tallies.DECLARES.match(f"\n{row.strip()}")
         )
@@ -693,6 +724,9 @@ INSERTED_CHARS = 160
 OBJECT_SHOWN = 600
 # A line that begins with a place which is not in a test.
 _PLACE = pattern(r"(?![^\s:]*(?:test|spec))\S+:\d+(?::\d+)?:", re.I)
+_TEST_PLACE = pattern(r"[^\s:]*(?:test|spec)[^\s:]*:\d+(?::\d+)?:", re.I)
+_LOGGED = pattern(r"(?![^\s:]*(?:test|spec))\S+:\d+(?::\d+)?:(?!.*\b(?:error|fail|panic))", re.I)
+_GOT = pattern(r"\b(?:got|want|expected|actual)\b[^:]*: ?\S.*$", re.I)
 OUTPUT_CHARS = 4_000  # of a result, half at each end: lines are looked for in them
 _FIELD = pattern(
     r'"(?:body|message|title|text|error|detail|description|reason|summary|stderr)"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){3,2000}")'
@@ -746,6 +780,10 @@ def _rows(step: ToolStep) -> str:
         at = sorted(
             {place + more for place in at for more in range(FOLLOWING + 1)} & {*range(len(rows))}
         )
+    if tested and any(_TEST_PLACE.match(rows[place][:160]) for place in at):
+        # Places outside of tests are those of what the program under test logged.
+        at = [place for place in at if not _LOGGED.match(rows[place])]
+        at = sorted({*at, *(place + 1 for place in at if _GOT.search(rows[place]))} & {*range(len(rows))})  # fmt: skip
     telling = list(dict.fromkeys(rows[place][:160] for place in at))
     # What a test asserts, before what the program under test logged.
     telling = sorted(telling, key=lambda row: _PLACE.match(row) is not None)[:TELLING_ROWS]
@@ -762,16 +800,13 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
     `called`: section 8 shows the calls that followed the newest words, if any did.
     """
     words, to_do = _newest_step(facts, tokens, called=called), due(facts)
-    if not to_do:
-        return words
-    left = tokens - cost(to_do) - 1
+    left = tokens - _spent(to_do) - 1
     if cost(joined((words, to_do))) > tokens and left >= LEAST_STEP_TOKENS:
         words = _newest_step(facts, left, called=called)
-    both = joined((words, to_do))
-    return both if cost(both) <= tokens else words
-
-
-OVERTAKEN = 2  # calls that did something, after which words that only announce one are stale
+    for step in ((words, lines.newest_thoughts(facts), to_do), (words, to_do)):
+        if cost(joined(step)) <= tokens:
+            return joined(step)
+    return words
 
 
 def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
@@ -791,8 +826,7 @@ def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
     since = [step for step in facts.steps if step.index >= last.index]
     if since:
         # What they announce was called; whoever reads it last would do it again.
-        acted = sum(tallies.acts(step.action, step.line.partition(" ")[2]) for step in since)
-        overtaken = acted > OVERTAKEN and lines.only_prepares(last)
+        overtaken = sum(map(lines.acting, since)) > lines.OVERTAKEN and lines.only_prepares(last)
         words = "" if overtaken else lines.ANNOUNCES.sub("", words).strip()
         if not words and not remarks and called:
             request = f" on message {now.inputs[-1].number}" if now.inputs else ""
@@ -910,16 +944,17 @@ NAMES = 0  # key of the list of names, which belongs to section 2 but is filled 
 # Weights of the sections and of the list of names. What one does not use goes to the others.
 SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 3, 4: 4, 5: 600, 6: 60, 7: 6, 8: 8, 9: 10}
 # Of the room that the list of names may take, and where the rest leaves some over.
-NAMES_PERCENT, MOST_NAMES_PERCENT = 6, 25
+NAMES_PERCENT, MOST_NAMES_PERCENT = 5, 25
 # Of the room that the assistant's newest words may take before the sections share the rest; and in a small one.
 NEWEST_PERCENT = (28, 12)
 
 CURRENT_PERCENT, MOST_CURRENT_PERCENT, UNREAD_PERCENT = 12, 16, 18
 """Of the room that the current work may take before the sections share the rest; with the newest call and the states; and where it ends with what people wrote, which nobody has reacted to."""
 
-FAILED_PERCENT = 5  # the same for what failed: what cured it is asked for as often as what is open
+FAILED_PERCENT = 8  # the same for what failed: what cured it is asked for as often as what is open
 LEAST_CUT_TOKENS = 40  # for less the newest words are not cut: the mark takes a third of it
 NEWEST_TOKENS = 120  # of the newest user input, where it stands whole elsewhere
+RETOLD_PERCENT = 8  # for what another program's summary says of the user's words before it
 CARRIED_PERCENT = 40  # most of a section that may be text of the previous summary
 _OPEN = ("- [ ]", "- Said to be open")
 
@@ -1041,8 +1076,10 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     new, old = frame.only(_focused(units, focus)), frame.only(_focused(carried, focus))
     most = min(room, request.user_messages_tokens)
     essential = _essential(facts, new, old)
-    newest_here, old_words = not facts.later_inputs, old.get(6, [])
-    words_tokens = 0
+    newest_here, words_tokens = not facts.later_inputs, 0
+    if inputs and 6 in old:
+        old[6] = _retold(old[6], room * RETOLD_PERCENT // 100)
+    old_words = old.get(6, [])
     if inputs or old_words:
         need = users_words.words_need(inputs, texts, newest_here=newest_here)
         extra = _cost(old_words) + _NOTE_TOKENS
@@ -1103,14 +1140,19 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     named_room = min(demands.get(NAMES, 0), rooms.get(NAMES, 0))
     if 5 in frame.sections:  # what the others leave is for the course of the work
         left = room - sum(_spent(text) for text in body.values()) - named_room
-        # Pieces of remarks that sections 8 and 9 do not hold.
-        remarks = [row for row in body.get(8, "").split("\n") if row.startswith(lines.REMARK)]
-        remarks.append(" ".join(body.get(9, "").split()))
+        # Pieces of remarks and thoughts that sections 8 and 9 do not hold.
+        rows = [row for row in body.get(8, "").split("\n") if row.startswith(lines.REMARK)]
+        rows.append(" ".join(body.get(9, "").split()))
+        below = lines.PairSet(rows)
         newer = [
             unit
             for unit in new.get(5, [])
-            if not lines.is_remark(unit)
-            or not any(lines.without_edits(unit.text) in row for row in remarks)
+            if not (
+                below.holds(unit.text)
+                if lines.is_thought(unit)
+                else lines.is_remark(unit)
+                and any(lines.without_edits(unit.text) in row for row in rows)
+            )
         ]
         written = [
             unit
@@ -1196,7 +1238,7 @@ def _demands(
 
 
 # Weights of what comes next after the user's words.
-ESSENTIAL_SHARES = {2: 10, 3: 25, 4: 25, 5: 30, 7: 17}
+ESSENTIAL_SHARES = {2: 10, 3: 30, 4: 25, 5: 30, 7: 30}
 WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
 STORY_PERCENT = 30  # of it, up to which they stand whole before the essential lines
 RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
@@ -1256,6 +1298,14 @@ def _users_words(
     return joined(
         (carried, users_words.user_messages(inputs, left, focus, texts, newest_here=newest_here))
     )
+
+
+def _retold(old: Sequence[Unit], tokens: int) -> list[Unit]:
+    """What another program's summary says of the user's words before it, the newest of it."""
+    newest = fitting(old, tokens)
+    places = set(map(id, newest))
+    lost = [unit for unit in old if id(unit) not in places]
+    return [Unit(f"({_OLDER_POINTS(lost)} left out)", -1), *newest] if lost else newest
 
 
 def _spent(text: str) -> int:
@@ -1379,11 +1429,18 @@ def _newest_first(units: Sequence[Unit], facts: Facts, room: int) -> list[Unit]:
     first = dict.fromkeys(
         at for at, unit in enumerate(units) if unit.of in briefs and not unit.place
     )
+    newer = lines.PairSet(unit.text for unit in briefs.values())
+    turn = min((unit.of for unit in units), default=0)
     for at in range(len(units) - 1, -1, -1):
-        if lines.is_remark(units[at]):
+        thought = lines.is_thought(units[at])
+        # What was thought in a turn that ended came to what its last words say.
+        if thought and (units[at].of > turn or newer.holds(units[at].text)):
+            continue
+        if thought or lines.is_remark(units[at]):
             room -= cost(units[at].text)
             if room < 0:
                 break
+            newer.add(units[at].text)
             first[at] = None
     ranks = {at: place - lines.ESSENTIAL // 2 for place, at in enumerate(first)}
     account = []
@@ -1426,7 +1483,7 @@ def _briefs(units: Sequence[Unit], facts: Facts, room: int) -> dict[int, Unit]:
 
 
 # Of the room for the account, for how turns ended; characters of one of them, and how many of the newest have twice as many.
-OUTCOMES_PERCENT, BRIEF_CHARS, NEWEST_BRIEFS = 70, (1_000, 700, 500, 350, 250, 160, 110, 80), 4
+OUTCOMES_PERCENT, BRIEF_CHARS, NEWEST_BRIEFS = 80, (1_000, 700, 500, 350, 250), 4
 BEGINNING = 40  # characters by which a piece of a report is known in a brief of it
 
 

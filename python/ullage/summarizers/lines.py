@@ -28,13 +28,16 @@ from ullage.facts.model import (
     Origin,
     Statement,
     Task,
+    ToolStep,
     WorkItem,
 )
 from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
 from ullage.facts.sections import quoted
 from ullage.facts.tallies import (
+    COMMENT,
     DECLARES,
     DOCUMENTS,
+    acts,
     command_parts,
     folder_of,
     only_looks,
@@ -469,6 +472,7 @@ SEEN, FEW_SEEN = 48, 8
 SETTLED = 12
 FIGURES = 8  # how many of the newest of each are listed
 REMARK = "- Said:"  # also of what only announces a call
+THOUGHT = "- Thought:"  # nobody but the assistant has read it
 NEWEST_SAID = 8  # remarks since the newest request that section 8 repeats
 # A line and the index of the message that it is about: the section is in order of time.
 Dated = tuple[int, Unit]
@@ -554,9 +558,9 @@ def ends_with_words(facts: Facts) -> bool:
 def newest_words(facts: Facts) -> list[str]:
     """What the assistant said last, and before it the remarks of the same turn as far as all of them are short: the last one alone often says only what it looks at."""
     texts = [facts.statements[-1].text] if facts.statements else []
-    left = NEWEST_CHARS - sum(map(len, texts))
+    left, since = NEWEST_CHARS - sum(map(len, texts)), overtaken_at(facts)
     for statement in reversed(since_request(facts)[:-1]):
-        if only_prepares(statement) or not _telling(statement):
+        if statement.index <= since or only_prepares(statement) or not _telling(statement):
             continue
         left -= len(statement.text)
         if left < 0:
@@ -583,7 +587,8 @@ def asides(facts: Facts, *, every: bool) -> list[Unit]:
             continue
         address = fact.line.startswith("http") and not fact.used
         addresses += address
-        alone = not fact.used and (_ALONE.match(fact.line) or (fact.read and "=" in fact.line))
+        unnamed = _ALONE.match(fact.line) or (fact.read and "=" in fact.line)
+        alone = _FIELD.match(fact.line) or (unnamed and not fact.used)
         if (address and addresses <= FEW_ADDRESSES) or not (alone or _STARTED.search(fact.line)):
             findings.append(fact)
     findings = findings if every else findings[:FEW_SEEN]
@@ -600,6 +605,7 @@ _STARTED = pattern(
     r"\brunning \d+ tests?\b|diagnostics not shown|^(?:tool_uses|total_tokens|duration_ms|subagent_tokens)\b",
     re.I,
 )
+_FIELD = pattern(r"\W?[\"'][\w-]+[\"']: ")
 FEW_ADDRESSES = 2
 # Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
 LEAST_PAIRS = 3
@@ -645,7 +651,7 @@ def whole_course(facts: Facts) -> list[Dated]:
         (remark.index, Unit(part, 2, _lead(remark, asked), remark.index + 1, place=at))
         for remark in _remarks(facts, facts.statements)
         for at, part in enumerate(_parts_of(_telling(remark)))
-        if remark.closing or len(_word_pairs(part)) >= LEAST_PAIRS
+        if remark.closing or len(word_pairs(part)) >= LEAST_PAIRS
     ]
 
 
@@ -676,7 +682,7 @@ def _ranked(
         # The calls say what it announces, but for edits, to which it gives a reason.
         announces = in_turns and remark.index in edited
         for part in _parts_of(remark.text if announces else _telling(remark)):
-            pairs = _word_pairs(part)
+            pairs = word_pairs(part)
             if len(pairs) >= LEAST_PAIRS or (remark.closing and _after_filler(part)):
                 parts.append((remark, part))
                 weighed.append((part, CLOSING_WEIGHT if remark.closing else 1.0, pairs))
@@ -685,12 +691,12 @@ def _ranked(
             words.add(text, index, WROTE)
         for line in _written_lines(file):
             rows.append((number, file, line))
-            weighed.append((line, _written_weight(file, line), _word_pairs(line)))
+            weighed.append((line, _written_weight(file, line), word_pairs(line)))
     for step in facts.steps:
         words.add(step.line, step.index, CALLED)
     for text in earlier:
         words.add(text, end * EARLIER_PERCENT // 100, CLOSED_WITH)
-        weighed.append((text, CLOSING_WEIGHT, _word_pairs(text)))
+        weighed.append((text, CLOSING_WEIGHT, word_pairs(text)))
     elsewhere = (
         *(entry.text for entry in facts.inputs),
         *(unit.text for _, unit in settled(facts)),
@@ -708,6 +714,10 @@ def _ranked(
         unit = Unit(part, next(ranks), _lead(remark, asked), of, place=pieces[of])
         course.append((remark.index, unit))
         pieces[of] += 1
+    for age, thought in aged(facts.thoughts[-MOST_THOUGHTS:]) if in_turns else ():
+        if text := thought_in_brief(thought.text, THOUGHT_CHARS):
+            unit = Unit(f"{THOUGHT} {text}", age, of=_text_of(thought, asked))
+            course.append((thought.index, unit))
     written = []
     for number, file, line in rows:
         lead = f"- Of what was written to `{short_path(file.path)}`:"
@@ -793,6 +803,129 @@ def account_of(text: str, least: int) -> _Account:
     return _Account(flat, [*rows], later)
 
 
+def thought_in_brief(text: str, chars: int, *, done: bool = False) -> str:
+    """What a thought comes to, in about so many characters: of its sentences the last ones that conclude something, and then others; empty: it only says what is looked at next.
+
+    `done`: something was done since, without what it says is to be done.
+    """
+    rows = []
+    # Recorded thoughts lack the blank before it.
+    for line in dict.fromkeys(unfenced(text).replace("Let me ", "\nLet me ").split("\n")):
+        for sentence in _SENTENCE_END.split(_ROW_HEAD.sub("", line.strip())):
+            aside = _ASIDE.match(sentence) or (done and _INTENDS.match(sentence))
+            if sentence and not sentence.endswith(("?", ":")) and not aside:
+                whole = len(sentence) <= THOUGHT_ROW
+                rows.append(sentence if whole else one_line(sentence, THOUGHT_ROW))
+    # What concludes in another language is not known: there the last sentences do.
+    concludes = [not row.isascii() or not _CONCLUDE.isdisjoint(row.lower().split()) for row in rows]
+    order = sorted(range(len(rows)), key=lambda at: (not concludes[at], -at))
+    chosen, left = list[int](), chars
+    for at in order:
+        left -= len(rows[at]) + 2
+        if left < 0 and chosen:
+            break
+        chosen.append(at)
+    if not any(concludes[at] for at in chosen):
+        return ""
+    words, last = "", -1
+    for at in sorted(chosen):
+        ended = words.endswith((".", "!", "?", ":", "。"))
+        gap = " … " if at > last + 1 else " " if ended else "; "
+        words += (gap if words else "") + rows[at]
+        last = at
+    words = one_line(words.replace("**", ""), chars)
+    return words if len(words) >= LEAST_BRIEF or not words.isascii() else ""
+
+
+class PairSet:
+    """The words that stand side by side in texts."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._pairs = {pair for text in texts for pair in word_pairs(text)}
+
+    def add(self, text: str) -> None:
+        """Notes another."""
+        self._pairs.update(word_pairs(text))
+
+    def holds(self, text: str) -> bool:
+        """Whether they hold most of what a text says."""
+        pairs = word_pairs(text)
+        return sum(pair in self._pairs for pair in pairs) * 2 > len(pairs) or not pairs
+
+
+def newest_thoughts(facts: Facts) -> str:
+    """What the assistant thought last on the newest request, which nobody has read."""
+    if not ends_with_words(facts):
+        return ""
+    shown, left = list[str](), NEWEST_THOUGHTS
+    newer = PairSet(newest_words(facts))
+    since = max(facts.requested_at, overtaken_at(facts))
+    for thought in reversed(facts.thoughts):
+        # What was done since is the answer to older ones.
+        if thought.index <= since or left < THOUGHT_CHARS:
+            break
+        done = any(
+            step.index >= thought.index and acting(step) for step in facts.steps[-LAST_STEPS:]
+        )
+        text = thought_in_brief(thought.text, THOUGHT_CHARS if shown else LAST_THOUGHT, done=done)
+        if text and not newer.holds(text):
+            shown.insert(0, f"- {text}")
+            left -= len(text)
+            newer.add(text)
+    return "\n".join(["It thought last:", *shown]) if shown else ""
+
+
+def acting(step: ToolStep) -> bool:
+    """Whether a call did something: it did not only look."""
+    return acts(step.action, step.line.partition(" ")[2])
+
+
+def overtaken_at(facts: Facts) -> int:
+    """Index of a call; what was thought and remarked before it has been done since, or was found to be otherwise. -1: there is none."""
+    acted = [step.index for step in facts.steps if acting(step)]
+    return acted[-OVERTAKEN - 1] if len(acted) > OVERTAKEN else -1
+
+
+OVERTAKEN = 2  # calls that did something, after which announcements and thoughts are stale
+LAST_STEPS = 20  # among which calls that were made after one of the newest thoughts are looked for
+LAST_THOUGHT, NEWEST_THOUGHTS = 700, 1_400
+
+
+def causes_of(facts: Facts) -> Callable[[int], str]:
+    """What the assistant thought and said on seeing what a call at an index came to; empty: nothing."""
+    spoken = sorted([*facts.thoughts, *facts.statements], key=_index)
+    said_at = [statement.index for statement in spoken]
+    called_at = [step.index for step in facts.steps]
+
+    def cause(index: int) -> str:
+        first, call = bisect_right(said_at, index), bisect_right(called_at, index)
+        # Calls that were made along with it stand right after it.
+        while call < len(called_at) and called_at[call] == index + 1:
+            index, call = index + 1, call + 1
+        end = called_at[call] if call < len(called_at) else index + SOON
+        texts = [s.text for s in spoken[first : bisect_right(said_at, end)]]
+        return thought_in_brief("\n".join(texts), CAUSE_CHARS)
+
+    return cause
+
+
+CAUSE_CHARS, SOON = 200, 10
+THOUGHT_CHARS, THOUGHT_ROW, MOST_THOUGHTS = 250, 250, 30
+LEAST_BRIEF = 45  # characters below which a thought names nothing
+_ASIDE = pattern(
+    r"(?:(?:ok(?:ay)?|so|now|but|and|good|great|perfect|hmm|wait|actually|first|then|next|also)\b[,.!: ]*)*(?:let me|let's|i['’]ll|i will|i (?:need to|should|want to|can) (?:look|check|see|find|read|understand|search|view|explore|verify|examine|investigate|trace|continue|think)|looking at|checking|the user (?:wants|is asking|asks|asked|said)|now i (?:have|understand|see|can see)|i see\b|wait\b|hmm)",
+    re.I,
+)
+_INTENDS = pattern(
+    r"(?:(?:good|great|ok(?:ay)?|so|now|then|also|next|first)\b[,.!: ]*)*(?:i|we)(?:['’]ll| (?:\w+ )?(?:need to|should|have to|want to|will|must))\b",
+    re.I,
+)
+_CONCLUDE = frozenset(
+    "because since cause caused causes issue problem bug error errors failure failures expected expects got missing means meaning therefore fix fixes fixed instead confirms confirmed fail fails failed failing"
+    " wrong won't can't cannot doesn't isn't didn't don't not only decide decided best simplest better approach need needs needed should must will so".split()
+)
+
+
 def _after_filler(text: str) -> str:
     """A text from the first sentence on that says something; empty: none does."""
     begin = 0
@@ -852,6 +985,11 @@ def is_remark(unit: Unit) -> bool:
     return unit.lead == REMARK and unit.of <= 0
 
 
+def is_thought(unit: Unit) -> bool:
+    """Whether it is what a thought came to."""
+    return unit.text.startswith(THOUGHT)
+
+
 def _text_of(remark: Statement, asked: Sequence[tuple[int, int]]) -> int:
     """The number of the text in which its words stand: the remarks of a turn go on from each other."""
     return remark.index + 1 if remark.closing else -bisect_left(asked, (remark.index, 0))
@@ -907,8 +1045,13 @@ def declared_line(file: FileUse, *, short: bool = False) -> str:
 
 def _declaration(row: Declared, *, bare: bool) -> str:
     """Its line; of what was taken out, and `bare` of what takes arguments, the name."""
-    name = _KEYWORD.sub("", row.name)
+    name = bare_name(row.name)
     return name if not row.now or (bare and "(" in row.now) else row.now
+
+
+def bare_name(declared: str) -> str:
+    """The name of what is declared, without its keyword."""
+    return _KEYWORD.sub("", " ".join(declared.split()))
 
 
 def is_aside(file: FileUse) -> bool:
@@ -919,7 +1062,7 @@ def is_aside(file: FileUse) -> bool:
 def declares_again(text: str, shown: str) -> bool:
     """Whether a line of code declares what is named there."""
     match = DECLARES.match(f"\n{text}")
-    return match is not None and _KEYWORD.sub("", " ".join(match["name"].split())) in shown
+    return match is not None and bare_name(match["name"]) in shown
 
 
 DECLARED = "- In `"
@@ -1000,7 +1143,6 @@ def _written_weight(file: FileUse, line: str) -> float:
     return TEST_BODY_WEIGHT if _TESTS.search(file.path) else 1.0
 
 
-COMMENT = pattern(r"//|/?\*|#|--|\"\"\"")
 _TESTS = pattern(r"test|spec", re.I)
 # A word; in scripts that put no blanks between words, a sign.
 _TOLD_WORD = pattern(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,}")  # fmt: skip
@@ -1009,7 +1151,8 @@ _ASCII_WORD = pattern(r"[a-z0-9]{2,}")
 WordPair = tuple[str, str]
 
 
-def _word_pairs(text: str) -> list[WordPair]:
+def word_pairs(text: str) -> list[WordPair]:
+    """The words of a text that say something, each with the one after it."""
     pattern = _ASCII_WORD if text.isascii() else _TOLD_WORD
     words = filterfalse(_SMALL_WORDS.__contains__, pattern.findall(text.lower()))
     return list(pairwise(words))
@@ -1035,7 +1178,7 @@ class PairWorth:
 
     def add(self, text: str, index: int, where: int) -> None:
         """Notes who used them: a text at a message."""
-        pairs = _word_pairs(text[:MOST_COUNTED])
+        pairs = word_pairs(text[:MOST_COUNTED])
         if where < WROTE:
             self._counts[where].update(pairs)
         else:  # how often says nothing
@@ -1068,7 +1211,7 @@ def told_first(
     parts: Sequence[Weighed], worth: Callable[[WordPair], float], elsewhere: Iterable[str] = ()
 ) -> list[int]:
     """The place of each text in the order in which they are taken: most of what is worth saying and not said yet (also not `elsewhere`), for its length."""
-    covered = {pair for text in elsewhere for pair in _word_pairs(text[:MOST_COUNTED])}
+    covered = {pair for text in elsewhere for pair in word_pairs(text[:MOST_COUNTED])}
     pairs = [set(words) - covered for _, _, words in parts]
     worths = {pair: worth(pair) for pair in set().union(*pairs)}
     sizes = [_bytes(text) + 10 for text, _, _ in parts]
@@ -1108,7 +1251,7 @@ def _once(remarks: list[Statement]) -> list[Statement]:
     for row, remark in newest.items():
         least = 1 + (often[row] > 1)
         start, _, _ = row[:60].rpartition(" ")  # which nearly always has them
-        if len(_word_pairs(start)) >= least or len(_word_pairs(row)) >= least:
+        if len(word_pairs(start)) >= least or len(word_pairs(row)) >= least:
             unique.append(remark)
     return sorted(unique, key=_index)
 
@@ -1195,7 +1338,7 @@ def pending(facts: Facts) -> list[Unit]:
         if names := _not_edited(facts.state):
             units.append(Unit(f"{NOT_EDITED} {', '.join(names)}", -ESSENTIAL))
     rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
-    if age := _older_than(facts, [row for row in rows if row.open]):
+    if age := older_than(facts, [row for row in rows if row.open]):
         units.append(Unit(age, -ESSENTIAL))
     for at, row in enumerate(rows):
         short = task_row(replace(row, call="", error=""), one_line(row.subject, 60))
@@ -1266,18 +1409,23 @@ def _not_edited(facts: Facts) -> list[str]:
     return [f"`{name}`" for name in left[:MOST_NAMED]] if len(left) < len(named) else []
 
 
+_CODE_NAME = pattern(r"\b\w*(?:[a-z\d][A-Z]|_)\w*")
 _NAMED_FILE = pattern(r"`((?:[\w.@-]+/)*[\w@-]+(?:\.[A-Za-z]\w{0,4})+)`")
 MOST_NAMED = 10
 
 
-def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
-    """What was committed and changed since the lists were last written, where that is much; the open ones may be done."""
+def older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
+    """What was committed and changed since the lists were last written, where that is much, or declares what they name; the open ones may be done."""
     last = max((task.index for task in open_tasks), default=facts.messages)
+    words = {word for task in open_tasks for word in _CODE_NAME.findall(task.subject)}
+    new = (row for file in facts.files for row in file.declared if row.now and row.at > last)
+    declared = sorted(words.intersection(*[_CODE_NAME.findall(" ".join(row.name for row in new))]))
     commits = sum(commit.index > last for commit in facts.commits)
     files = sum(file.changed_at > last for file in facts.files)
-    if commits + files < STALE_CHANGES:
+    if commits + files < STALE_CHANGES and not declared:
         return ""
-    done = [f"{commits} commit{'s' * (commits > 1)}"] if commits else []
+    done = [f"{', '.join(f'`{name}`' for name in declared)} written"] if declared else []
+    done += [f"{commits} commit{'s' * (commits > 1)}"] if commits else []
     done += [f"{files} changed file{'s' * (files > 1)}"] if files else []
     return f"(Since it was last written: {', '.join(done)}; what is open may be done)"
 
