@@ -820,6 +820,8 @@ def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
         lead = "The assistant asked the user and has no answer yet. Its words"
     elif facts.interrupted:
         lead = "The user stopped the assistant. Its last words before that"
+    elif last.closing and now.inputs[-1:] and now.inputs[-1].number and not facts.later_inputs:
+        lead = f"The assistant's newest words, its report on message {now.inputs[-1].number}"
     else:
         lead = "The assistant's newest words"
     *remarks, words = lines.newest_words(facts)
@@ -1393,6 +1395,10 @@ def _course(
     """The course of the work, and what was written to files: one room, what says most first."""
     label = EARLIER[5] if old and room >= LEAST_LABELLED_TOKENS else ""
     room -= _spent(label)
+    thoughts = [unit for unit in new if lines.is_thought(unit)]
+    thoughts = fitting(thoughts, room * THOUGHTS_PERCENT // 100)
+    shown = set(map(id, thoughts))
+    new = [unit for unit in new if not lines.is_thought(unit) or id(unit) in shown]
     newer = _newest_first(new, facts, min(room, ACCOUNT_TOKENS))
     chosen, _ = fitting_once([*old, *newer, *written], room)
     carried = set(map(id, old))
@@ -1419,6 +1425,7 @@ def fitting_once(
     return chosen, units
 
 
+THOUGHTS_PERCENT = 12  # of the room of section 5 that thoughts may take
 ACCOUNT_TOKENS = 2_000  # of the room of section 5, for how turns ended and the newest remarks
 
 
