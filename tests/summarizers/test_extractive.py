@@ -1366,11 +1366,11 @@ def test_what_was_thought_last_stands_with_the_next_step():
     items = [user("Why does the pump fail?"), thought(WHY, use("c1", "Read", file_path="/w/pump.py")), answer(1, "x")]  # fmt: skip
     step = parse_sections(render(collect(items)))[9]
     told = "The pump fails because the valve map is read before the tanks are filled."
-    assert f"It thought last:\n- {told} The fix is to fill the tanks first." in step
+    assert f"- Thought: {told} The fix is to fill the tanks first." in step
     # A newer request, or three things that were done since, are the answer to it.
     later = [m for n in range(2, 5) for m in (call("Bash", n, command=f"make part-{n}"), answer(n, "ok"))]  # fmt: skip
     for more in ([said("It is the map."), user("And the tank?"), said("I look.")], later):
-        assert "It thought last" not in render(collect([*items, *more]))
+        assert "hought" not in parse_sections(render(collect([*items, *more])))[9]
     # And it stands in one place.
     assert render(collect(items)).count("valve map") == 1
 
@@ -1395,8 +1395,20 @@ def test_a_failure_stands_with_what_was_thought_on_seeing_it():
     ]
     errors = parse_sections(render(collect(items)))[4]
     assert "later succeeded" in errors
-    assert "; then thought: " in errors
-    assert "The pump fails because the valve map is read before the tanks are filled." in errors
+    assert "(then thought: The pump fails because the valve map is read before the tanks" in errors
+
+
+def test_a_failure_with_its_cause_is_carried_and_closed_like_any_other():
+    broke = [call("Bash", 1, command="make check"), answer(1, "Error: valve map is empty", error=True)]  # fmt: skip
+    words = thought(WHY, {"type": "text", "text": "I fill the tanks."})
+    first = render(collect([user("Check it."), *broke, words, user("Go on."), *edit(2, "/w/a.py")]))
+    assert "(then thought: " in parse_sections(first)[4]
+    summary = {"role": "user", "content": first, "isCompactSummary": True}
+    again = parse_sections(render(collect([summary, *edit(3, "/w/b.py")])))[4]
+    assert "not seen to succeed since" in again
+    passed = [call("Bash", 4, command="make check"), answer(4, "ok")]
+    closed = parse_sections(render(collect([summary, *passed])))[4]
+    assert "not seen to succeed since" not in closed
 
 
 def test_a_small_edit_stands_with_what_it_replaced_and_where():

@@ -209,38 +209,38 @@ def errors(facts: Facts) -> list[Unit]:
     calls = [_same_call(failure) for failure in telling]
     last = {call: at for at, call in enumerate(calls)}
     units = []
-    for line, at in sorted(newest.items(), key=itemgetter(1)):
+    for plain, at in sorted(newest.items(), key=itemgetter(1)):
         failure, age = telling[at], count - at
         if failure.fixed_index < 0 and last[calls[at]] > at:
             continue
         # What was refused and then done after all says nothing any more, nor what the user's words tell.
-        open_still = lines.is_open_failure(line) and not (
+        open_still = lines.is_open_failure(plain) and not (
             failure.feedback and failure.fixed_index >= 0
         )
+        open_as = NOT_SEEN
         if open_still and _COMBINES.search(failure.what):
             after = (one.digest for one in facts.commits if one.index > failure.index)
             if digest := next(after, ""):
-                since = f"committed since as {digest}"
-                line, open_still = failure_line(failure, passed=passed, open_as=since), False
+                open_as, open_still = f"committed since as {digest}", False
         # A refusal grows old half as fast as a failure.
         rank = (age // 2 if failure.feedback else age) - lines.ESSENTIAL if open_still else 2 * age
         step = outputs.get((failure.index, failure.what))
+        cured = failure.fixed_index >= 0 and not failure.feedback
+        whole, (chars, few) = failure, (CURED_CHARS if cured else FAILED_CHARS, SHORT_TEXT)
         if open_still and step is not None and (rows := _rows(step)):
-            whole = replace(failure, line=rows)
-            line, short = (failure_line(whole, chars, passed) for chars in ROWS_CHARS)
-        else:
-            short = failure_line(failure, SHORT_TEXT, passed)
-        if failure.fixed_index >= 0 and not failure.feedback:
-            line = failure_line(failure, CURED_CHARS, passed)
-        if (cause := causes(failure.index)) and not below.holds(cause):
-            line = f"{line}; then thought: {cause}"
+            whole, (chars, few) = replace(failure, line=rows), ROWS_CHARS
+        cause = causes(failure.index)
+        why = f" (then thought: {cause})" if cause and not below.holds(cause) else ""
+        line = failure_line(whole, chars, passed, open_as, why)
+        short = failure_line(whole, few, passed, open_as)
         # That what was looked for is not there comes last.
         missed = lines.leaves_nothing_to_do(failure.what, failure.line)
         units.append(Unit(line, rank + MISSED_RANK * missed, short=short))
     return units
 
 
-MISSED_RANK, CURED_CHARS = 1_000, 120
+MISSED_RANK, FAILED_CHARS, CURED_CHARS = 1_000, 200, 120
+NOT_SEEN = "not seen to succeed since"
 
 
 def _same_call(failure: FailedCall) -> tuple[str, ...]:
@@ -250,21 +250,21 @@ def _same_call(failure: FailedCall) -> tuple[str, ...]:
 
 def failure_line(
     failure: FailedCall,
-    chars: int = 200,
+    chars: int = FAILED_CHARS,
     passed: Sequence[Command] = (),
-    *,
-    open_as: str = "not seen to succeed since",
+    open_as: str = NOT_SEEN,
+    why: str = "",
 ) -> str:
     """A failure, so many characters of the telling line, and what followed.
 
-    `passed`: tests, linters and builds that ran without a failure, oldest first. `open_as`: what is said of one that nothing ended.
+    `passed`: tests, linters and builds that ran without a failure, oldest first. `open_as`: what is said of one that nothing ended. `why`: stands after the line.
     """
     paths = ", ".join(map(lines.short_path, filter(None, failure.fixed_by.split(", "))))
     ended = failure.fixed_index >= 0
     head = f"- {lines.call_line(failure.what, ENDED_LINE if ended or failure.feedback else LINE)}"
     if failure.feedback:
-        return f"{head} was refused; the user said: “{one_line(failure.feedback, 3 * chars // 2)}”"
-    head = f"{head} failed: {inline(failure.line, chars)}"
+        return f"{head} was refused; the user said: “{one_line(failure.feedback, 3 * chars // 2)}”{why}"
+    head = f"{head} failed: {inline(failure.line, chars)}{why}"
     if ended:
         return f"{head}; later succeeded{f', after changes to {paths}' if paths else ''}"
     if tallies.only_looks(failure.what.partition(" ")[2]) or lines.leaves_nothing_to_do(

@@ -871,10 +871,10 @@ def newest_thoughts(facts: Facts) -> str:
         )
         text = thought_in_brief(thought.text, THOUGHT_CHARS if shown else LAST_THOUGHT, done=done)
         if text and not newer.holds(text):
-            shown.insert(0, f"- {text}")
+            shown.insert(0, f"{THOUGHT} {text}")
             left -= len(text)
             newer.add(text)
-    return "\n".join(["It thought last:", *shown]) if shown else ""
+    return "\n".join(shown)
 
 
 def acting(step: ToolStep) -> bool:
