@@ -1434,8 +1434,9 @@ def test_open_tasks_that_edits_have_written_since_may_be_done():
 def test_a_commit_that_only_the_log_shows_stands_with_the_state_of_the_repository():
     log = [call("Bash", 2, command="git log --oneline -3"), answer(2, "164ceba (HEAD -> main) Count lines\n9b6bd9e Start")]  # fmt: skip
     text = render(collect([user("Count."), *edit(1, "/w/count.go"), *log]))
-    assert "`git log` showed 164ceba on top: Count lines" in text
-    for other in ("git log --oneline main..next", "git log --all --oneline", "git log -- count.go"):
+    assert "`git log` showed 164ceba on top: `Count lines`" in text
+    others = ("main..next", "--all --oneline", "-- count.go", "--oneline | tail -1", "2c4f1aa", "--skip=40")  # fmt: skip
+    for other in (*map("git log {}".format, others), "cd /other && git log --oneline"):
         log[0] = call("Bash", 2, command=other)
         assert "on top" not in render(collect([user("Count."), *edit(1, "/w/count.go"), *log]))
 
@@ -1452,3 +1453,50 @@ def test_a_sub_agents_answer_keeps_its_end():
     [run] = collect(items).agents
     assert run.answer.endswith("Committed as 1f2e3d4; tests pass.")
     assert "Committed as 1f2e3d4" in render(collect(items))
+
+
+def test_what_a_thought_takes_back_is_not_what_it_comes_to():
+    words = "The pump fails because the valve map is empty at the start. Wait, no: it fails because the motor is never powered."  # fmt: skip
+    assert lines.thought_in_brief(words, 250) == "it fails because the motor is never powered."
+    seen = "Looking at the log, the pump fails because the motor is never powered at all."
+    assert (
+        lines.thought_in_brief(seen, 250)
+        == "the pump fails because the motor is never powered at all."
+    )
+    assert "`src/**/*.py`" in lines.thought_in_brief("It fails because `src/**/*.py` matches **no** file of it.", 250)  # fmt: skip
+    other = "水泵不工作，因为阀门表是空的。先填满水箱。"
+    assert lines.thought_in_brief(other, 250) == other.replace("。先", "。 先")
+
+
+def test_the_cause_of_a_failure_is_what_was_thought_right_after_it():
+    broke = [call("Bash", 1, command="make check"), answer(1, "Error: valve map is empty", error=True)]  # fmt: skip
+    later = [m for n in range(2, 460) for m in run(n, f"make part-{n}")]
+    told = said("The lexer fails because the token table is sorted the wrong way, so I sort it.")
+    for between in ([*later, told], [user("Leave that. Why is the lexer slow?"), told], [*run(2, "ls"), told]):  # fmt: skip
+        text = render(collect([user("Build it."), *broke, *between, *edit(990, "/w/a.py")]))
+        assert "(then " not in parse_sections(text)[4]
+
+
+def test_an_edit_is_in_the_function_around_it_or_in_none():
+    def place(source: str, old: str, new: str = "        changed()", **more) -> str:
+        read = [call("Read", 1, file_path="/w/p.py"), answer(1, source)]
+        change = call("Edit", 2, file_path="/w/p.py", old_string=old, new_string=new, **more)
+        return collect([user("Fix."), *read, change, answer(2, "ok")]).steps[-1].within
+
+    outer = "def outer():\n    def helper():\n        pass\n    if x:\n        do(x)\n"
+    assert place(outer, "        do(x)") == "def outer"
+    assert place(outer, "        do(x)", replace_all=True) == ""
+    main = 'def b():\n    pass\n\nif __name__ == "__main__":\n    main()\n'
+    assert place(main, "    main()") == ""
+    twice = "def a():\n    return 1\n\ndef b():\n    return 1\n"
+    assert place(twice, "    return 1") == ""
+
+
+def test_words_retold_by_another_summary_stay_where_there_is_room():
+    retold = "\n".join(
+        f'   - "make part {n} of the kite red and tell me when it is dry"' for n in range(40)
+    )
+    text = f"This session is being continued from a previous conversation.\n\n1. Primary Request and Intent:\n   A kite.\n\n6. All user messages:\n{retold}\n"
+    facts = collect([{"role": "user", "content": text}, user("and a tail"), said("ok")])
+    assert render(facts, tokens=8_000).count("of the kite red") == 40
+    assert "points of the previous summary left out" in parse_sections(render(facts, tokens=700))[6]

@@ -365,7 +365,7 @@ class _Search:
             if slow and step > 2 * gain:  # a longer limit adds less than half of its length
                 return self._limited(state, begin + (aim - used) * step // gain, aim)
         # What is added can have more tokens for its length than what stands there.
-        short = most * (100 - AIMED_PERCENT) // 100
+        short = most * (100 - AIMED_PERCENT) * 10 // state.job.permille
         guess = begin + size * (free - short) // max(state.measure(accepted.text), 1)
         return self._limited(state, guess, aim)
 

@@ -158,7 +158,9 @@ class CallEffect(NamedTuple):
     target: str  # path, command, pattern, URL, question, prompt: the subject of the call
     code: str = ""  # the lines that an edit or write inserts
     removed: str = ""  # the lines that an edit takes out
-    anchor: str = ""  # the first line of what an edit replaces, which may stay
+    anchor: str = (
+        ""  # the first line that an edit of one place takes out, or after which it inserts
+    )
     start: int = 0  # first line that a read asks for, 0: from the top
     lines: int = 0  # number of lines that a read asks for, 0: to the end
     folder: str = ""  # in which a command runs, where the call says so
@@ -313,8 +315,10 @@ def _file_change(action: Action, name: str, body: Mapping[str, Any], raw: str) -
         added, removed = ("\n…\n".join(filter(None, (part[at] for part in parts))) for at in (0, 1))
         return CallEffect(action, name, _path(body), added, removed)
     if action is Action.EDIT and isinstance(_first(body, _OLD_KEYS), str):
-        old = clean(_first(body, _OLD_KEYS)).lstrip("\n").partition("\n")[0]
-        return CallEffect(action, name, _path(body), *_replaced(body), old)
+        added, removed = _replaced(body)
+        place = "" if body.get("replace_all") else removed or clean(_first(body, _OLD_KEYS))
+        anchor = place.lstrip("\n").partition("\n")[0]
+        return CallEffect(action, name, _path(body), added, removed, anchor)
     return CallEffect(action, name, _path(body), clean(code))
 
 

@@ -264,6 +264,9 @@ class _Open(NamedTuple):
 
 
 THOUGHT_CHARS = 10_000
+_MOVES_HEAD = pattern(
+    r"\bcd \S|\bgit (?:-\S+ )*(?:switch|checkout|reset|pull|rebase|merge|stash)\b"
+)
 
 
 class Collector:
@@ -587,7 +590,9 @@ class Collector:
                 commits = []
             for branch, digest, subject in commits:
                 self._commits[digest] = Commit(index, branch, digest, subject)
-            if outcome.ok and (head := names.head_in(first.target, text)):
+            if _MOVES_HEAD.search(first.target):
+                self._head = None
+            elif outcome.ok and not first.folder and (head := names.head_in(first.target, text)):
                 self._head = Commit(index, "", *head)
         elif action is Action.AGENT and words.is_launch(text):
             self._launched[words.launched_as(text) or opened.id] = first.target[:2000]

@@ -94,7 +94,7 @@ def commits_in(text: str) -> list[tuple[str, str, str]]:
 
 
 _LOG = pattern(
-    r"git log(?! [^|;&]*--(?:all|grep|author|reverse|branches|remotes))(?: -\S+)*(?: \d+)? *(?:[|;&\n2>]|$)"
+    r"git (?:--no-pager )?log(?: (?:--oneline|--stat|--graph|--decorate(?:=\w+)?|-n ?\d+|-\d+|--max-count=\d+))* *(?:\| *head\b|2>&1|[;&\n]|$)"
 )
 _LOG_ROW = pattern(r"(?:commit )?([0-9a-f]{7,40})\b(?: \([^)\n]*\))? ?([^\n]{0,120})")
 

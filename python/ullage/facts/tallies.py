@@ -412,10 +412,14 @@ def _used(use: FileUse, call: CallEffect, at: int) -> FileUse:
 def _change(call: CallEffect) -> str:
     """What a small edit put in the place of what; empty: it took nothing out, or more than two lines."""
     removed, added = (
-        [row for row in map(str.strip, text.split("\n")) if row and not COMMENT.match(row)]
+        [row for row in map(str.strip, text.split("\n")) if row]
         for text in (call.removed, call.code)
     )
-    if not 0 < len(removed) <= FEW_LINES or len(added) > FEW_LINES:
+    if not call.target.endswith(DOCUMENTS):  # what lines do says more than what is remarked on them
+        removed, added = (
+            [row for row in rows if not COMMENT.match(row)] or rows for rows in (removed, added)
+        )
+    if not call.anchor or not 0 < len(removed) <= FEW_LINES or len(added) > FEW_LINES:
         return ""
     before, after = (_cut(" / ".join(rows).replace("`", "'")) for rows in (removed, added))
     return f"`{before}` → `{after}`" if after else f"took out `{before}`"
@@ -427,6 +431,18 @@ def _cut(text: str) -> str:
 
 FEW_LINES, CHANGE_CHARS = 2, 120
 COMMENT = pattern(r"//|/?\*|#|--|\"\"\"")  # how a line begins that is a comment
+
+
+def _around(rows: Sequence[str]) -> str:
+    """The name of the innermost declaration around the last of the lines; empty: none is above it."""
+    indent = len(rows[-1]) - len(rows[-1].lstrip())
+    for row in reversed(rows):
+        own = len(row) - len(row.lstrip())
+        if row.strip() and own < indent:
+            if match := DECLARES.match(f"\n{row}"):
+                return match["name"]
+            indent = own
+    return ""
 
 
 def _without_lines(
@@ -745,7 +761,7 @@ class FailureTally:
 
 ANSWER_CHARS = 4_000  # of a sub-agent's answer, half at each end
 # What a host writes below it.
-_RESUMED = pattern(r"^agentId: \w+[^\n]*(?:\n<usage>.*)?\s*\Z", re.M | re.S)
+_RESUMED = pattern(r"^agentId: \w+ \([^\n]*(?:\n<usage>.*)?\s*\Z", re.M | re.S)
 RESUMED_CHARS = 600
 _LINE_NUMBER = pattern(r"^\s{0,8}\d{1,6}(?:→|\t)")
 MAX_STEPS = 400  # newest calls that a summary keeps as lines; the tallies count all
@@ -850,20 +866,15 @@ class CallLog:
 
     def _within(self, call: CallEffect, edit: ToolStep) -> str:
         """The name of what is declared around an edit, by the newest reading of the file; empty: not known, or taken out since."""
+        path, anchor = edit.line.partition(" ")[2], call.anchor.strip()
         if match := DECLARES.match(f"\n{call.anchor}"):
             return match["name"]
-        path, anchor = edit.line.partition(" ")[2], call.anchor.strip()
-        indent = len(call.anchor) - len(call.anchor.lstrip())
-        for place, text in reversed(self._outputs):
+        for place, text in reversed(self._outputs) if anchor else ():
             step = self.steps[place]
             if step.action is Action.READ and anchor in text and step.line.endswith(f" {path}"):
                 rows = [_LINE_NUMBER.sub("", row) for row in text.split("\n")]
-                at = next((at for at, row in enumerate(rows) if row.strip() == anchor), 0)
-                above = (
-                    row for row in reversed(rows[:at]) if len(row) - len(row.lstrip()) < indent
-                )
-                names = (match["name"] for row in above if (match := DECLARES.match(f"\n{row}")))
-                name = next(names, "")
+                places = [at for at, row in enumerate(rows) if row.strip() == anchor]
+                name = _around(rows[: places[0] + 1]) if len(places) == 1 else ""
                 return "" if name in self.files.removed_from(call.target) else name
         return ""
 

@@ -62,8 +62,10 @@ def _is_about(call_text: str, text: str) -> bool:
     """Whether a call is about this work: `harbor_10` is not about `harbor_1`."""
     names, words = _telling(text)
     if names:
-        return all(map(call_text.__contains__, names)) and all(
-            re.search(rf"(?<!\w){re.escape(name)}(?!\w)", call_text) for name in names
+        return all(
+            name in call_text
+            and re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9]|\.\d)", call_text)
+            for name in names
         )
     shared = sum(map(call_text.__contains__, words))
     return len(words) >= LEAST_STEMS and shared * 100 >= len(words) * SAME_PERCENT

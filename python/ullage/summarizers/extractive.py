@@ -201,7 +201,8 @@ def errors(facts: Facts) -> list[Unit]:
     """Section 4: what failed, the telling line, what followed."""
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
-    causes, below = lines.causes_of(facts), lines.PairSet([lines.newest_thoughts(facts)])
+    causes, repeated = lines.causes_of(facts), set[str]()
+    below = lines.PairSet([lines.newest_thoughts(facts), *lines.newest_words(facts)])
     passed = [run for run in facts.state.commands if run.ok and tallies.CHECKS.search(run.text)]
     outputs = {(step.index, step.line): step for step in facts.steps if step.output}
     newest = {failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
@@ -219,9 +220,16 @@ def errors(facts: Facts) -> list[Unit]:
         )
         open_as = NOT_SEEN
         if open_still and _COMBINES.search(failure.what):
-            after = (one.digest for one in facts.commits if one.index > failure.index)
-            if digest := next(after, ""):
-                open_as, open_still = f"committed since as {digest}", False
+            commit = next((one for one in facts.commits if one.index > failure.index), None)
+            if (
+                commit is not None
+                and _CONFLICTS.search(failure.line)
+                and not any(
+                    failure.index < run.index < commit.index and _GIVES_UP.search(run.text)
+                    for run in facts.commands
+                )
+            ):
+                open_as, open_still = f"committed since as {commit.digest}", False
         # A refusal grows old half as fast as a failure.
         rank = (age // 2 if failure.feedback else age) - lines.ESSENTIAL if open_still else 2 * age
         step = outputs.get((failure.index, failure.what))
@@ -230,7 +238,9 @@ def errors(facts: Facts) -> list[Unit]:
         if open_still and step is not None and (rows := _rows(step)):
             whole, (chars, few) = replace(failure, line=rows), ROWS_CHARS
         cause = causes(failure.index)
-        why = f" (then thought: {cause})" if cause and not below.holds(cause) else ""
+        # Of calls that failed side by side the first has it.
+        why = f" ({cause})" if cause and cause not in repeated and not below.holds(cause) else ""
+        repeated.add(cause)
         line = failure_line(whole, chars, passed, open_as, why)
         short = failure_line(whole, few, passed, open_as)
         # That what was looked for is not there comes last.
@@ -450,7 +460,8 @@ def checks(facts: Facts) -> str:
         apart = any(step.action is Action.AGENT for step in facts.steps)
         named = dict.fromkeys(
             code for text in (facts.plan, *(entry.text for entry in facts.inputs[-MOST_NAMING:]))
-            for code in _CODE.findall(text[:OBJECT_CHARS]) if tallies.runs_check(code)
+            for before, code in _CODE.findall(text[:OBJECT_CHARS])
+            if tallies.runs_check(code) and not _FORBIDS.search(before)
         )  # fmt: skip
         to_run = f"; named: {', '.join(f'`{code}`' for code in [*named][:MOST_EDITED])}"
         return f"Checks: no test, linter or build was run{' but by sub-agents' * apart}{to_run * bool(named)}"
@@ -476,7 +487,7 @@ def due(facts: Facts) -> str:
             elif run.ok and edited:
                 stale.append(inline(part, SHORT_CHECK))
     begun = [task for task in facts.tasks if task.open and task.subject]
-    begun = [] if lines.older_than(facts, begun) else begun
+    begun = [task for task in begun if not lines.written_since(facts, [task])]
     begun.sort(key=lambda task: task.status != "in_progress")
     parts = [f"{', '.join(failed)} failed when last run"] if failed else []
     for task in begun[:1]:
@@ -487,7 +498,8 @@ def due(facts: Facts) -> str:
     return f"Due by the records: {'; '.join(parts)}." if parts else ""
 
 
-_CODE = pattern(r"`([a-z][^`\n]{3,60})`")
+_CODE = pattern(r"([^`\n]{0,30})`([a-z][^`\n]{3,60})`")
+_FORBIDS = pattern(r"\b(?:never|not|don['’]t|without)\b", re.I)
 MOST_NAMING = 20  # newest messages in which checks are looked for that nobody ran
 SHORT_CHECK = 60  # characters of a check where it is due
 MOST_EDITED = 4  # files that are named of those that were edited since
@@ -532,6 +544,7 @@ _COMBINES = pattern(
     r"\bgit (?:-C \S+ )?(merge|rebase|cherry-pick|revert|pull)\b[^;&|\n]*?(?= ?\d?>|[;&|\n]|$)"
 )
 _CONFLICTS = pattern(r"conflict|could not apply|Automatic merge failed", re.I)
+_GIVES_UP = pattern(r"--(?:abort|quit)\b|\breset --(?:hard|merge)\b")
 _GOES_ON = pattern(
     r"\bgit (?:-[cC] \S+ )*\S+ --(?:continue|abort|skip|quit)\b|\bgit reset --(?:hard|merge)\b|\bgit (?:-[cC] \S+ )*commit\b"
 )
@@ -608,7 +621,8 @@ def _committed_by_others(facts: Facts, committed: int) -> str:
     own = any(head.digest.startswith(one.digest[:7]) for one in facts.commits) if head else True
     if head is None or own or head.index < committed:
         return ""
-    return f"; `git log` showed {head.digest[:10]} on top{f': {head.subject}' * bool(head.subject)}"
+    subject = f": {inline(head.subject, SHORT_TEXT)}" if head.subject else ""
+    return f"; `git log` showed {head.digest[:10]} on top{subject}"
 
 
 def _steps_of(runs: Sequence[Command]) -> list[str]:
@@ -685,7 +699,7 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
     if step.action in (Action.EDIT, Action.WRITE):
         if not step.ok:
             return f"{ended}: {inline(step.result, 200)}"
-        ended += f" in `{lines.bare_name(step.within)}`" if step.within else ""
+        ended += f" in {inline(lines.bare_name(step.within), SHORT_TEXT)}" if step.within else ""
         if step.change:
             return f"{ended}: {step.change}"
         code = written.get((step.index, step.line.partition(" ")[2]), "") if long else ""
@@ -725,7 +739,10 @@ OBJECT_SHOWN = 600
 # A line that begins with a place which is not in a test.
 _PLACE = pattern(r"(?![^\s:]*(?:test|spec))\S+:\d+(?::\d+)?:", re.I)
 _TEST_PLACE = pattern(r"[^\s:]*(?:test|spec)[^\s:]*:\d+(?::\d+)?:", re.I)
-_LOGGED = pattern(r"(?![^\s:]*(?:test|spec))\S+:\d+(?::\d+)?:(?!.*\b(?:error|fail|panic))", re.I)
+_LOGGED = pattern(
+    r"(?![^\s:]*(?:test|spec))\S+:\d+(?::\d+)?:(?!.*(?:error|exception|fail|panic|undefined|cannot|unused|not used))",
+    re.I,
+)
 _GOT = pattern(r"\b(?:got|want|expected|actual)\b[^:]*: ?\S.*$", re.I)
 OUTPUT_CHARS = 4_000  # of a result, half at each end: lines are looked for in them
 _FIELD = pattern(
@@ -883,6 +900,10 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     work = (p for p in _pieces(previous.section(8)) if not p.startswith(_OF_THEN))
     lines_left = [piece for piece in work if _RETURNED not in piece]
     carried[5] += [f"- {line.strip().removeprefix('- ')}" for line in lines_left[-6:]]
+    carried[5] += [
+        row for row, fenced in fenced_lines(previous.section(9))
+        if row.startswith(lines.THOUGHT) and not fenced
+    ]  # fmt: skip
     # Messages that are known one by one are written again: seen, or numbered in it. A newest message
     # after its end is one of them only, and says nothing of a list by another program.
     seen = any(entry.index < previous.index for entry in facts.inputs)
@@ -908,6 +929,7 @@ _FROM_FACTS = (
     lines.IN_PROGRESS,
     lines.NOT_BEGUN,
     lines.NOT_EDITED,
+    lines.OLDER_THAN,
 )
 
 
@@ -1079,8 +1101,10 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     most = min(room, request.user_messages_tokens)
     essential = _essential(facts, new, old)
     newest_here, words_tokens = not facts.later_inputs, 0
-    if inputs and 6 in old:
-        old[6] = _retold(old[6], room * RETOLD_PERCENT // 100)
+    retold = old.get(6, [])
+    if inputs and retold:
+        others = sum(_cost(new.get(n)) + _cost(old.get(n)) for n in frame.sections if n != 6)
+        old[6] = _retold(retold, max(room * RETOLD_PERCENT // 100, room - others))
     old_words = old.get(6, [])
     if inputs or old_words:
         need = users_words.words_need(inputs, texts, newest_here=newest_here)
@@ -1113,6 +1137,7 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     # What all else leaves over, or a line or two.
     seen = fill(asides, max(slack, room // 100 + SEEN_TOKENS))
     left_out = slack < sum(cost(unit.text) for unit in asides) or not wanted <= {*frame.sections}
+    left_out = left_out or len(old_words) < len(retold) or old_words[:1] != retold[:1]
     room -= _spent(seen)
     newest = room * NEWEST_PERCENT[frame.small] // 100
     aside = {6: words_tokens, 1: max(rules_tokens, asked), NAMES: demands.get(NAMES, 0)}

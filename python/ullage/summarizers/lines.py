@@ -809,11 +809,14 @@ def thought_in_brief(text: str, chars: int, *, done: bool = False) -> str:
 
     `done`: something was done since, without what it says is to be done.
     """
-    rows = []
+    rows = list[str]()
     # Recorded thoughts lack the blank before it.
     for line in dict.fromkeys(unfenced(text).replace("Let me ", "\nLet me ").split("\n")):
         ends = _ASCII_END if line.isascii() else _SENTENCE_END
         for sentence in ends.split(_ROW_HEAD.sub("", line.strip())):
+            if _TAKES_BACK.match(sentence):
+                rows.clear()  # what was thought before is not what it comes to
+            sentence = sentence[lead.end() :] if (lead := _LEADS.match(sentence)) else sentence
             aside = _ASIDE.match(sentence) or (done and _INTENDS.match(sentence))
             if sentence and not sentence.endswith(("?", ":")) and not aside:
                 whole = len(sentence) <= THOUGHT_ROW
@@ -835,8 +838,8 @@ def thought_in_brief(text: str, chars: int, *, done: bool = False) -> str:
         gap = " … " if at > last + 1 else " " if ended else "; "
         words += (gap if words else "") + rows[at]
         last = at
-    words = one_line(words.replace("**", ""), chars)
-    return words if len(words) >= LEAST_BRIEF or not words.isascii() else ""
+    words = one_line(_STRONG.sub(r"\1", words), chars)
+    return words if len(words) >= LEAST_BRIEF or _OTHER_LETTERS.search(words) else ""
 
 
 class PairSet:
@@ -857,18 +860,18 @@ class PairSet:
 
 def newest_thoughts(facts: Facts) -> str:
     """What the assistant thought last on the newest request, which nobody has read."""
-    if not ends_with_words(facts):
+    now = facts.state
+    if not ends_with_words(facts) or now.thoughts[-1:] != facts.thoughts[-1:]:
         return ""
     shown, left = list[str](), NEWEST_THOUGHTS
     newer = PairSet(newest_words(facts))
-    since = max(facts.requested_at, overtaken_at(facts))
+    since = max(now.requested_at, overtaken_at(now))
+    acted_at = max((step.index for step in now.steps if acting(step)), default=-1)
     for thought in reversed(facts.thoughts):
         # What was done since is the answer to older ones.
         if thought.index <= since or left < THOUGHT_CHARS:
             break
-        done = any(
-            step.index >= thought.index and acting(step) for step in facts.steps[-LAST_STEPS:]
-        )
+        done = acted_at >= thought.index
         text = thought_in_brief(thought.text, THOUGHT_CHARS if shown else LAST_THOUGHT, done=done)
         if text and not newer.holds(text):
             shown.insert(0, f"{THOUGHT} {text}")
@@ -889,38 +892,53 @@ def overtaken_at(facts: Facts) -> int:
 
 
 OVERTAKEN = 2  # calls that did something, after which announcements and thoughts are stale
-LAST_STEPS = 20  # among which calls that were made after one of the newest thoughts are looked for
 LAST_THOUGHT, NEWEST_THOUGHTS = 700, 1_400
 
 
 def causes_of(facts: Facts) -> Callable[[int], str]:
-    """What the assistant thought and said on seeing what a call at an index came to; empty: nothing."""
-    spoken = sorted([*facts.thoughts, *facts.statements], key=_index)
-    said_at = [statement.index for statement in spoken]
-    called_at = [step.index for step in facts.steps]
+    """What the assistant thought, or else said, on seeing what a call at an index came to, before it called again or the user spoke; empty: nothing, or the call is older than those that are known."""
+    said_at = [[statement.index for statement in spoken] for spoken in (facts.thoughts, facts.statements)]  # fmt: skip
+    called_at = sorted({step.index for step in facts.steps})
+    asked_at = [entry.index for entry in facts.inputs]
 
     def cause(index: int) -> str:
-        first, call = bisect_right(said_at, index), bisect_right(called_at, index)
+        if not called_at or index < called_at[0]:
+            return ""
+        begin, call = index, bisect_right(called_at, index)
         # Calls that were made along with it stand right after it.
         while call < len(called_at) and called_at[call] == index + 1:
             index, call = index + 1, call + 1
         end = called_at[call] if call < len(called_at) else index + SOON
-        texts = [s.text for s in spoken[first : bisect_right(said_at, end)]]
-        return thought_in_brief("\n".join(texts), CAUSE_CHARS)
+        end = min([end, *asked_at[bisect_right(asked_at, begin) :][:1]])
+        sources = ("thought", facts.thoughts), ("said", facts.statements)
+        for at, (how, spoken) in zip(said_at, sources, strict=True):
+            part = spoken[bisect_right(at, begin) : bisect_right(at, end)]
+            if why := thought_in_brief("\n".join(one.text for one in part), CAUSE_CHARS):
+                return f"then {how}: {why}"
+        return ""
 
     return cause
 
 
 CAUSE_CHARS, SOON = 200, 10
 THOUGHT_CHARS, THOUGHT_ROW, MOST_THOUGHTS = 250, 250, 30
-LEAST_BRIEF = 45  # characters below which a thought names nothing
+LEAST_BRIEF = 40  # characters below which a thought names nothing
+_STRONG = pattern(r"\*\*(\S[^*\n]{0,200}?)\*\*")
+_OTHER_LETTERS = pattern(r"[^\W\d_A-Za-z]")
+_TAKES_BACK = pattern(
+    r"(?:wait|hmm|actually|no)\b|(?:but )?that(?: is|['’]s) (?:wrong|not (?:right|it|true))\b", re.I
+)
+# How a sentence begins that says something all the same.
+_LEADS = pattern(
+    r"(?:(?:ok(?:ay)?|so|now|but|and|good|great|perfect|hmm|wait|no|actually|first|then|next|also)\b[,.!: ]*)*(?:(?:i (?:can )?see|i found) that |looking at [^,.\n]{1,80}, )?",
+    re.I,
+)
 _ASIDE = pattern(
-    r"(?:(?:ok(?:ay)?|so|now|but|and|good|great|perfect|hmm|wait|actually|first|then|next|also)\b[,.!: ]*)*(?:let me|let's|i['’]ll|i will|i (?:need to|should|want to|can) (?:look|check|see|find|read|understand|search|view|explore|verify|examine|investigate|trace|continue|think)|looking at|checking|the user (?:wants|is asking|asks|asked|said)|now i (?:have|understand|see|can see)|i see\b|wait\b|hmm)",
+    r"let me|let's|i['’]ll|i will|i (?:need to|should|want to|can) (?:look|check|see|find|read|understand|search|view|explore|verify|examine|investigate|trace|continue|think)|looking at|checking|the user (?:wants|is asking|asks|asked|said)|i (?:now )?(?:have|understand|see|can see)\b|that(?: is|['’]s) (?:wrong|not (?:right|it|true))\b",
     re.I,
 )
 _INTENDS = pattern(
-    r"(?:(?:good|great|ok(?:ay)?|so|now|then|also|next|first)\b[,.!: ]*)*(?:i|we)(?:['’]ll| (?:\w+ )?(?:need to|should|have to|want to|will|must))\b",
-    re.I,
+    r"(?:i|we)(?:['’]ll| (?:\w+ )?(?:need to|should|have to|want to|will|must))\b", re.I
 )
 _CONCLUDE = frozenset(
     "because since cause caused causes issue problem bug error errors failure failures expected expects got missing means meaning therefore fix fixes fixed instead confirms confirmed fail fails failed failing"
@@ -1425,9 +1443,7 @@ MOST_NAMED = 10
 def older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
     """What was committed and changed since the lists were last written, where that is much, or declares what they name; the open ones may be done."""
     last = max((task.index for task in open_tasks), default=facts.messages)
-    words = {word for task in open_tasks for word in _CODE_NAME.findall(task.subject)}
-    new = (row for file in facts.files for row in file.declared if row.now and row.at > last)
-    declared = sorted(words.intersection(*[_CODE_NAME.findall(" ".join(row.name for row in new))]))
+    declared = written_since(facts, open_tasks)
     commits = sum(commit.index > last for commit in facts.commits)
     files = sum(file.changed_at > last for file in facts.files)
     if commits + files < STALE_CHANGES and not declared:
@@ -1435,7 +1451,21 @@ def older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
     done = [f"{', '.join(f'`{name}`' for name in declared)} written"] if declared else []
     done += [f"{commits} commit{'s' * (commits > 1)}"] if commits else []
     done += [f"{files} changed file{'s' * (files > 1)}"] if files else []
-    return f"(Since it was last written: {', '.join(done)}; what is open may be done)"
+    return f"{OLDER_THAN} {', '.join(done)}; what is open may be done)"
+
+
+OLDER_THAN = "(Since it was last written:"
+
+
+def written_since(facts: Facts, tasks: Sequence[Task]) -> list[str]:
+    """The names in tasks of what edits declared after they were last listed."""
+    words = {word for task in tasks for word in _CODE_NAME.findall(task.subject)}
+    last = max((task.index for task in tasks), default=facts.messages)
+    rows = (row for file in facts.files for row in file.declared if row.now and row.at > last)
+    new = [bare_name(row.name) for row in rows if row.before == ""]
+    return sorted(
+        words.intersection(_CODE_NAME.findall(" ".join(n for n in new if "(" not in n[1:])))
+    )
 
 
 def _work_units(facts: Facts) -> list[Unit]:
