@@ -458,11 +458,14 @@ def checks(facts: Facts) -> str:
     since = _newest_checks(facts)
     if not since and any(file.changed for file in facts.files):
         apart = any(step.action is Action.AGENT for step in facts.steps)
+        sources = (facts.plan, *(entry.text for entry in facts.inputs[-MOST_NAMING:]))
+        codes = ((text, match) for text in sources for match in _CODE.finditer(text[:OBJECT_CHARS]))
         named = dict.fromkeys(
-            code for text in (facts.plan, *(entry.text for entry in facts.inputs[-MOST_NAMING:]))
-            for before, code in _CODE.findall(text[:OBJECT_CHARS])
-            if tallies.runs_check(code) and not _FORBIDS.search(before)
-        )  # fmt: skip
+            match[1]
+            for text, match in codes
+            if tallies.runs_check(match[1])
+            and not _FORBIDS.search(text, max(match.start() - FORBIDDEN_CHARS, 0), match.start())
+        )
         to_run = f"; named: {', '.join(f'`{code}`' for code in [*named][:MOST_EDITED])}"
         return f"Checks: no test, linter or build was run{' but by sub-agents' * apart}{to_run * bool(named)}"
     texts = [_ended(since[()])] if () in since else []
@@ -498,7 +501,7 @@ def due(facts: Facts) -> str:
     return f"Due by the records: {'; '.join(parts)}." if parts else ""
 
 
-_CODE = pattern(r"([^`\n]{0,30})`([a-z][^`\n]{3,60})`")
+_CODE, FORBIDDEN_CHARS = pattern(r"`([a-z][^`\n]{3,60})`"), 30  # before it
 _FORBIDS = pattern(r"\b(?:never|not|don['’]t|without)\b", re.I)
 MOST_NAMING = 20  # newest messages in which checks are looked for that nobody ran
 SHORT_CHECK = 60  # characters of a check where it is due
