@@ -158,9 +158,7 @@ class CallEffect(NamedTuple):
     target: str  # path, command, pattern, URL, question, prompt: the subject of the call
     code: str = ""  # the lines that an edit or write inserts
     removed: str = ""  # the lines that an edit takes out
-    anchor: str = (
-        ""  # the first line that an edit of one place takes out, or after which it inserts
-    )
+    anchor: str = ""  # of an edit of one place: its first line, taken out if there is one that is
     start: int = 0  # first line that a read asks for, 0: from the top
     lines: int = 0  # number of lines that a read asks for, 0: to the end
     folder: str = ""  # in which a command runs, where the call says so

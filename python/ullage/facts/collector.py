@@ -263,7 +263,7 @@ class _Open(NamedTuple):
     input_text: str  # the strings of its input, as far as work is compared with them
 
 
-THOUGHT_CHARS = 10_000
+LONGEST_THOUGHT = 10_000  # characters that are read of one, half at each end
 _MOVES_HEAD = pattern(
     r"\bcd \S|\bgit (?:-\S+ )*(?:switch|checkout|reset|pull|rebase|merge|stash)\b"
 )
@@ -509,7 +509,7 @@ class Collector:
             if block.get("type") == "tool_use":
                 self._call(index, block)
             elif block.get("type") == "thinking":
-                if thought := words.clean(block.get("thinking"), THOUGHT_CHARS).strip():
+                if thought := words.clean(block.get("thinking"), LONGEST_THOUGHT).strip():
                     self._thoughts.append(Statement(index, thought, closing=False))
             elif (
                 sections.family_of(block)

@@ -760,9 +760,9 @@ class FailureTally:
 
 
 ANSWER_CHARS = 4_000  # of a sub-agent's answer, half at each end
-# What a host writes below it.
+# What a host writes below it, and in how many characters at its end that is looked for.
 _RESUMED = pattern(r"^agentId: \w+ \([^\n]*(?:\n<usage>.*)?\s*\Z", re.M | re.S)
-RESUMED_CHARS = 600
+_RESUMED_CHARS = 600
 _LINE_NUMBER = pattern(r"^\s{0,8}\d{1,6}(?:→|\t)")
 MAX_STEPS = 400  # newest calls that a summary keeps as lines; the tallies count all
 MAX_CALLS = 12  # effects of one call that are listed line by line
@@ -860,8 +860,8 @@ class CallLog:
             if goes_on:
                 self._running[goes_on] = len(self.commands) - 1, len(self.steps) - 1
         elif action is Action.AGENT and not is_launch(text):
-            end = _RESUMED.sub("", text[-RESUMED_CHARS:])
-            answer = ends_of(f"{text[:-RESUMED_CHARS]}{end}".strip(), ANSWER_CHARS)
+            end = _RESUMED.sub("", text[-_RESUMED_CHARS:])
+            answer = ends_of(f"{text[:-_RESUMED_CHARS]}{end}".strip(), ANSWER_CHARS)
             self.agents.append(AgentRun(at, target[:2000], answer))
 
     def _within(self, call: CallEffect, edit: ToolStep) -> str:

@@ -219,17 +219,8 @@ def errors(facts: Facts) -> list[Unit]:
             failure.feedback and failure.fixed_index >= 0
         )
         open_as = NOT_SEEN
-        if open_still and _COMBINES.search(failure.what):
-            commit = next((one for one in facts.commits if one.index > failure.index), None)
-            if (
-                commit is not None
-                and _CONFLICTS.search(failure.line)
-                and not any(
-                    failure.index < run.index < commit.index and _GIVES_UP.search(run.text)
-                    for run in facts.commands
-                )
-            ):
-                open_as, open_still = f"committed since as {commit.digest}", False
+        if open_still and (digest := _committed_as(facts, failure)):
+            open_as, open_still = f"committed since as {digest}", False
         # A refusal grows old half as fast as a failure.
         rank = (age // 2 if failure.feedback else age) - lines.ESSENTIAL if open_still else 2 * age
         step = outputs.get((failure.index, failure.what))
@@ -251,6 +242,17 @@ def errors(facts: Facts) -> list[Unit]:
 
 MISSED_RANK, FAILED_CHARS, CURED_CHARS = 1_000, 200, 120
 NOT_SEEN = "not seen to succeed since"
+
+
+def _committed_as(facts: Facts, failure: FailedCall) -> str:
+    """The commit that ended a merge or the like which had stopped at conflicts; empty: none, or it was given up."""
+    if not (_COMBINES.search(failure.what) and _CONFLICTS.search(failure.line)):
+        return ""
+    commit = next((one for one in facts.commits if one.index > failure.index), None)
+    if commit is None:
+        return ""
+    runs = (run.text for run in facts.commands if failure.index < run.index < commit.index)
+    return "" if any(map(_GIVES_UP.search, runs)) else commit.digest
 
 
 def _same_call(failure: FailedCall) -> tuple[str, ...]:
@@ -740,11 +742,12 @@ INSERTED_CHARS = 160
 # Characters of what an object says in words: comments of a review, an error of a server.
 OBJECT_SHOWN = 600
 # A line that begins with a place which is not in a test.
-_PLACE = pattern(r"(?![^\s:]*(?:test|spec))\S+:\d+(?::\d+)?:", re.I)
+_ELSEWHERE = r"(?![^\s:]*(?:test|spec))\S+:\d+(?::\d+)?:"
+_PLACE = pattern(_ELSEWHERE, re.I)
 _TEST_PLACE = pattern(r"[^\s:]*(?:test|spec)[^\s:]*:\d+(?::\d+)?:", re.I)
+# One that does not say what failed: the program under test logged it.
 _LOGGED = pattern(
-    r"(?![^\s:]*(?:test|spec))\S+:\d+(?::\d+)?:(?!.*(?:error|exception|fail|panic|undefined|cannot|unused|not used))",
-    re.I,
+    rf"{_ELSEWHERE}(?!.*(?:error|exception|fail|panic|undefined|cannot|unused|not used))", re.I
 )
 _GOT = pattern(r"\b(?:got|want|expected|actual)\b[^:]*: ?\S.*$", re.I)
 OUTPUT_CHARS = 4_000  # of a result, half at each end: lines are looked for in them
@@ -903,10 +906,8 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     work = (p for p in _pieces(previous.section(8)) if not p.startswith(_OF_THEN))
     lines_left = [piece for piece in work if _RETURNED not in piece]
     carried[5] += [f"- {line.strip().removeprefix('- ')}" for line in lines_left[-6:]]
-    carried[5] += [
-        row for row, fenced in fenced_lines(previous.section(9))
-        if row.startswith(lines.THOUGHT) and not fenced
-    ]  # fmt: skip
+    step = fenced_lines(previous.section(9))
+    carried[5] += [row for row, fenced in step if row.startswith(lines.THOUGHT) and not fenced]
     # Messages that are known one by one are written again: seen, or numbered in it. A newest message
     # after its end is one of them only, and says nothing of a list by another program.
     seen = any(entry.index < previous.index for entry in facts.inputs)
@@ -1140,7 +1141,7 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     # What all else leaves over, or a line or two.
     seen = fill(asides, max(slack, room // 100 + SEEN_TOKENS))
     left_out = slack < sum(cost(unit.text) for unit in asides) or not wanted <= {*frame.sections}
-    left_out = left_out or len(old_words) < len(retold) or old_words[:1] != retold[:1]
+    left_out = left_out or old_words != retold
     room -= _spent(seen)
     newest = room * NEWEST_PERCENT[frame.small] // 100
     aside = {6: words_tokens, 1: max(rules_tokens, asked), NAMES: demands.get(NAMES, 0)}
@@ -1174,16 +1175,14 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         rows = [row for row in body.get(8, "").split("\n") if row.startswith(lines.REMARK)]
         rows.append(" ".join(body.get(9, "").split()))
         below = lines.PairSet(rows)
-        newer = [
-            unit
-            for unit in new.get(5, [])
-            if not (
-                below.holds(unit.text)
-                if lines.is_thought(unit)
-                else lines.is_remark(unit)
-                and any(lines.without_edits(unit.text) in row for row in rows)
-            )
-        ]
+
+        def stands_below(unit: Unit) -> bool:
+            if lines.is_thought(unit):
+                return below.holds(unit.text)
+            remark = lines.without_edits(unit.text)
+            return lines.is_remark(unit) and any(remark in row for row in rows)
+
+        newer = [unit for unit in new.get(5, []) if not stands_below(unit)]
         written = [
             unit
             for unit in new.get(WRITTEN, [])
@@ -1423,10 +1422,10 @@ def _course(
     """The course of the work, and what was written to files: one room, what says most first."""
     label = EARLIER[5] if old and room >= LEAST_LABELLED_TOKENS else ""
     room -= _spent(label)
-    thoughts = [unit for unit in new if lines.is_thought(unit)]
-    thoughts = fitting(thoughts, room * THOUGHTS_PERCENT // 100)
-    shown = set(map(id, thoughts))
-    new = [unit for unit in new if not lines.is_thought(unit) or id(unit) in shown]
+    for_thoughts = room * THOUGHTS_PERCENT // 100
+    shown = fitting([unit for unit in new if lines.is_thought(unit)], for_thoughts)
+    fits = set(map(id, shown))
+    new = [unit for unit in new if not lines.is_thought(unit) or id(unit) in fits]
     newer = _newest_first(new, facts, min(room, ACCOUNT_TOKENS))
     chosen, _ = fitting_once([*old, *newer, *written], room)
     carried = set(map(id, old))

@@ -588,7 +588,7 @@ def asides(facts: Facts, *, every: bool) -> list[Unit]:
         address = fact.line.startswith("http") and not fact.used
         addresses += address
         unnamed = _ALONE.match(fact.line) or (fact.read and "=" in fact.line)
-        alone = _FIELD.match(fact.line) or (unnamed and not fact.used)
+        alone = _KEYED.match(fact.line) or (unnamed and not fact.used)
         if (address and addresses <= FEW_ADDRESSES) or not (alone or _STARTED.search(fact.line)):
             findings.append(fact)
     findings = findings if every else findings[:FEW_SEEN]
@@ -605,7 +605,9 @@ _STARTED = pattern(
     r"\brunning \d+ tests?\b|diagnostics not shown|^(?:tool_uses|total_tokens|duration_ms|subagent_tokens)\b",
     re.I,
 )
-_FIELD = pattern(r"\W?[\"'][\w-]+[\"']: ")
+_KEYED = pattern(
+    r"\W?[\"'][\w-]+[\"']: "
+)  # a field of an object says little, also if it was named later
 FEW_ADDRESSES = 2
 # Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
 LEAST_PAIRS = 3
@@ -784,13 +786,18 @@ class _Account(NamedTuple):
             left -= len(rows[at]) + 2
             if left >= 0:
                 chosen.add(at)
-        parts, last = "", -1
-        for at in sorted(chosen):
-            ended = parts.endswith((".", "!", "?", ":", "。"))
-            gap = " … " if at > last + 1 else " " if ended else "; "
-            parts += (gap if parts else "") + rows[at]
-            last = at
-        return one_line(parts, chars)
+        return one_line(_with_gaps(rows, chosen), chars)
+
+
+def _with_gaps(rows: Sequence[str], chosen: Iterable[int]) -> str:
+    """The chosen ones of some sentences in their order, on one line that shows where others stood."""
+    words, last = "", -1
+    for at in sorted(chosen):
+        ended = words.endswith((".", "!", "?", ":", "。"))
+        gap = " … " if at > last + 1 else " " if ended else "; "
+        words += (gap if words else "") + rows[at]
+        last = at
+    return words
 
 
 def account_of(text: str, least: int) -> _Account:
@@ -832,13 +839,7 @@ def thought_in_brief(text: str, chars: int, *, done: bool = False) -> str:
         chosen.append(at)
     if not any(concludes[at] for at in chosen):
         return ""
-    words, last = "", -1
-    for at in sorted(chosen):
-        ended = words.endswith((".", "!", "?", ":", "。"))
-        gap = " … " if at > last + 1 else " " if ended else "; "
-        words += (gap if words else "") + rows[at]
-        last = at
-    words = one_line(_STRONG.sub(r"\1", words), chars)
+    words = one_line(_STRONG.sub(r"\1", _with_gaps(rows, chosen)), chars)
     return words if len(words) >= LEAST_BRIEF or _OTHER_LETTERS.search(words) else ""
 
 
