@@ -1464,6 +1464,7 @@ def test_what_a_thought_takes_back_is_not_what_it_comes_to():
         == "the pump fails because the motor is never powered at all."
     )
     assert "`src/**/*.py`" in lines.thought_in_brief("It fails because `src/**/*.py` matches **no** file of it.", 250)  # fmt: skip
+    assert lines.thought_in_brief("I’m reading the config file now — it has three hundred lines.", 250) == ""  # fmt: skip
     other = "水泵不工作，因为阀门表是空的。先填满水箱。"
     assert lines.thought_in_brief(other, 250) == other.replace("。先", "。 先")
 

@@ -407,7 +407,7 @@ def _instruction(state: State) -> str:
     context, (first, last) = state.source.context, state.kept_range()
     if state.facts.whole.open_question:
         return (
-            "After it you asked the user a question that has not been answered:\n"
+            "After the user's newest message you asked a question that has not been answered:\n"
             f"{quoted(state.facts.whole.open_question)}\n"
             "Do not answer it yourself and do not act as if it were answered. Wait for the user."
         )

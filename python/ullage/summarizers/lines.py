@@ -829,7 +829,9 @@ def thought_in_brief(text: str, chars: int, *, done: bool = False) -> str:
                 whole = len(sentence) <= THOUGHT_ROW
                 rows.append(sentence if whole else one_line(sentence, THOUGHT_ROW))
     # What concludes in another language is not known: there the last sentences do.
-    concludes = [not row.isascii() or not _CONCLUDE.isdisjoint(row.lower().split()) for row in rows]
+    concludes = [
+        _in_other_letters(row) or not _CONCLUDE.isdisjoint(row.lower().split()) for row in rows
+    ]
     order = sorted(range(len(rows)), key=lambda at: (not concludes[at], -at))
     chosen, left = list[int](), chars
     for at in order:
@@ -840,7 +842,12 @@ def thought_in_brief(text: str, chars: int, *, done: bool = False) -> str:
     if not any(concludes[at] for at in chosen):
         return ""
     words = one_line(_STRONG.sub(r"\1", _with_gaps(rows, chosen)), chars)
-    return words if len(words) >= LEAST_BRIEF or _OTHER_LETTERS.search(words) else ""
+    return words if len(words) >= LEAST_BRIEF or _in_other_letters(words) else ""
+
+
+def _in_other_letters(text: str) -> bool:
+    """Whether a text has letters that English has not: not only a dash or a curly quote."""
+    return not text.isascii() and _OTHER_LETTERS.search(text) is not None
 
 
 class PairSet:
