@@ -8,7 +8,7 @@ from types import EllipsisType
 import pytest
 
 from tests.kit import result, use, user
-from ullage import compact
+from ullage import ContextManager, compact
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.collector import figures
@@ -1501,3 +1501,38 @@ def test_words_retold_by_another_summary_stay_where_there_is_room():
     facts = collect([{"role": "user", "content": text}, user("and a tail"), said("ok")])
     assert render(facts, tokens=8_000).count("of the kite red") == 40
     assert "points of the previous summary left out" in parse_sections(render(facts, tokens=700))[6]
+
+
+CHAT = [
+    {"role": "user", "content": "Why does the pump fail?"},
+    {"role": "assistant", "content": None, "reasoning_content": WHY, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "A part of the pump. " * 200},
+]  # fmt: skip
+RESPONSES = [
+    {"role": "user", "content": "Why does the pump fail?"},
+    {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": WHY}], "encrypted_content": "x"},
+    {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c1", "output": "A part of the pump. " * 200},
+]  # fmt: skip
+GEMINI = [
+    {"role": "user", "parts": [{"text": "Why does the pump fail?"}]},
+    {"role": "model", "parts": [{"text": WHY, "thought": True}, {"functionCall": {"name": "look", "args": {}}}]},
+    {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"output": "A part of the pump. " * 200}}}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "messages"),
+    [
+        ("openai_chat", "gpt-5", CHAT),
+        ("openai_responses", "gpt-5", RESPONSES),
+        ("gemini", "gemini-2.5-pro", GEMINI),
+    ],
+)
+def test_thoughts_are_read_in_every_form(provider, model, messages):
+    manager = ContextManager(model=model, provider=provider, context_window=8_192)
+    for message in messages:
+        manager.add(message)
+    manager.compact(keep=0)
+    text = str(manager.prepare().body)
+    assert "- Thought: The pump fails because the valve map is read before" in text
