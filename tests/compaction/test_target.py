@@ -19,8 +19,8 @@ import ullage
 from tests.kit import said, user
 from ullage import ContextManager, Policy, acompact, compact, estimate_tokens, validate
 from ullage.compaction import assemble
-from ullage.compaction.cut import shorter_results
-from ullage.compaction.job import warning_text
+from ullage.compaction.cut import prepare, shorter_results, with_results_within
+from ullage.compaction.job import Job, warning_text
 from ullage.exceptions import CompactionError, ContextTooLarge, InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.sections import HEADINGS
@@ -170,6 +170,14 @@ def test_a_system_prompt_over_the_low_mark_leaves_messages_their_room(
     report = result.report
     assert report.kept
     assert 7_000 < report.messages_after < 20_000
+
+
+@pytest.mark.parametrize("excess", range(1, 30))
+def test_results_are_shortened_by_what_they_exceed_a_share_by_however_little(excess):
+    items = conversation(seed=3, tokens=40_000, ending="assistant")
+    state = prepare(Job(items=items, keep=8_000))
+    share = state.kept_tokens - excess
+    assert with_results_within(state, share).kept_tokens <= share
 
 
 def test_system_prompt_is_what_the_first_figure_tells():

@@ -162,7 +162,15 @@ def test_a_report_is_said_once():
     items = [
         item for n in range(8) for item in (user(f"Part {n}."), said("All 12 tests pass. " * 3))
     ]
-    assert render(collect(items)).count("- Reported (message 7): All 12 tests pass.") == 1
+    assert render(collect(items)).count("“Part 6.”): All 12 tests pass.") == 1
+
+
+def test_a_short_sentence_between_two_others_is_not_cut_for_a_mark():
+    kept = "The quarterly figures of harbour 17 came to 4,200 crates in May 2024."
+    aside = "Well, we looked at it."
+    text = f"{kept} {aside} {kept.replace('17', '23')}"
+    for tokens in range(30, cost(text)):
+        assert "[… 22 characters left out …]" not in trimmed(text, tokens)
 
 
 @given(st.text(max_size=400), st.integers(0, 100))

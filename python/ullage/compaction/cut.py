@@ -820,6 +820,9 @@ def with_results_within(state: State, share: int) -> State:
     if excess <= 0 or state.source.entries:
         return state
     shorter, freed = shorter_results(state.kept_items(), excess, state.measure)
+    if freed < excess:  # the mark took it
+        more = excess + MARK_TOKENS
+        shorter, freed = shorter_results(state.kept_items(), more, state.measure)
     return replace(state, shortened=shorter, freed_tokens=freed)
 
 

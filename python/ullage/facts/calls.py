@@ -158,7 +158,7 @@ class CallEffect(NamedTuple):
     target: str  # path, command, pattern, URL, question, prompt: the subject of the call
     code: str = ""  # the lines that an edit or write inserts
     removed: str = ""  # the lines that an edit takes out
-    anchor: str = ""  # of an edit of one place: its first line, taken out if there is one that is
+    anchor: str = ""  # of an edit of one place: what it looks for
     start: int = 0  # first line that a read asks for, 0: from the top
     lines: int = 0  # number of lines that a read asks for, 0: to the end
     folder: str = ""  # in which a command runs, where the call says so
@@ -314,8 +314,7 @@ def _file_change(action: Action, name: str, body: Mapping[str, Any], raw: str) -
         return CallEffect(action, name, _path(body), added, removed)
     if action is Action.EDIT and isinstance(_first(body, _OLD_KEYS), str):
         added, removed = _replaced(body)
-        place = "" if body.get("replace_all") else removed or clean(_first(body, _OLD_KEYS))
-        anchor = place.lstrip("\n").partition("\n")[0]
+        anchor = "" if body.get("replace_all") else clean(_first(body, _OLD_KEYS)).strip("\n")
         return CallEffect(action, name, _path(body), added, removed, anchor)
     return CallEffect(action, name, _path(body), clean(code))
 

@@ -171,6 +171,7 @@ class Task(Frozen):
     board: bool = False  # it has an id of its own, by which later calls change it
     call: str = ""  # id of the call that did it or marked it as done, else of the newest one about it; empty: none
     error: str = ""  # of an open one: the line of that call, which failed
+    details: str = ""  # what a board's task says under its title
 
     @property
     def state(self) -> AgreedState:

@@ -422,6 +422,8 @@ def _change(call: CallEffect) -> str:
     if not call.anchor or not 0 < len(removed) <= FEW_LINES or len(added) > FEW_LINES:
         return ""
     before, after = (_cut(" / ".join(rows).replace("`", "'")) for rows in (removed, added))
+    if before == after:  # they differ in what is cut
+        return ""
     return f"`{before}` → `{after}`" if after else f"took out `{before}`"
 
 
@@ -431,6 +433,16 @@ def _cut(text: str) -> str:
 
 FEW_LINES, CHANGE_CHARS = 2, 120
 COMMENT = pattern(r"//|/?\*|#|--|\"\"\"")  # how a line begins that is a comment
+
+
+def _stripped(text: str) -> list[str]:
+    return [row.strip() for row in text.split("\n")]
+
+
+def _places(rows: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Where some rows stand among others, one after the other."""
+    first, count = wanted[0], len(wanted)
+    return [at for at, row in enumerate(rows) if row == first and rows[at : at + count] == wanted]
 
 
 def _around(rows: Sequence[str]) -> str:
@@ -866,15 +878,22 @@ class CallLog:
 
     def _within(self, call: CallEffect, edit: ToolStep) -> str:
         """The name of what is declared around an edit, by the newest reading of the file; empty: not known, or taken out since."""
-        path, anchor = edit.line.partition(" ")[2], call.anchor.strip()
-        if match := DECLARES.match(f"\n{call.anchor}"):
+        path, looked_for = edit.line.partition(" ")[2], _stripped(call.anchor)
+        taken_out = _stripped(call.removed.strip("\n")) if call.removed else looked_for
+        if match := DECLARES.match(f"\n{call.removed.strip() or call.anchor}"):
             return match["name"]
-        for place, text in reversed(self._outputs) if anchor else ():
+        for place, text in reversed(self._outputs) if looked_for[0] else ():
             step = self.steps[place]
-            if step.action is Action.READ and anchor in text and step.line.endswith(f" {path}"):
+            if (
+                step.action is Action.READ
+                and looked_for[0] in text
+                and step.line.endswith(f" {path}")
+            ):
                 rows = [_LINE_NUMBER.sub("", row) for row in text.split("\n")]
-                places = [at for at, row in enumerate(rows) if row.strip() == anchor]
-                name = _around(rows[: places[0] + 1]) if len(places) == 1 else ""
+                places = _places(_stripped("\n".join(rows)), looked_for)
+                if len(places) != 1:
+                    return ""
+                name = _around(rows[: places[0] + looked_for.index(taken_out[0]) + 1])
                 return "" if name in self.files.removed_from(call.target) else name
         return ""
 

@@ -214,6 +214,13 @@ def _call_note(work: Task | WorkItem) -> str:
     return f"call {work.call} failed: `{error}`" if error else ""
 
 
+def details_row(task: Task, details: str) -> str:
+    """What a board's task says under its title, as `read_tasks` reads it; `details`: in one line."""
+    return f"{DETAILS}{task.id}: “{details}”"
+
+
+DETAILS = "- Of #"
+_DETAILS = pattern(rf"^{DETAILS}(\w{{1,20}}): “(.+)”$", re.M)
 FINISHED = "- Finished: "
 """Begins the line that has only the numbers and titles of finished tasks, where there is no room for a row of each: the calls that finished them are left out."""
 _FINISHED = pattern(rf"^{FINISHED}(.+)$", re.M)
@@ -223,11 +230,21 @@ _NUMBERED = pattern(r"^(?:#(\w{1,20}) )?(.*)")
 def read_tasks(section: str, index: int) -> list[Task]:
     """The tasks that section 7 of a summary (at an index) lists, with their state."""
     tasks: list[Task] = []
+    details = dict(_DETAILS.findall(section))
     for row in _rows(_TASK, section):
         by, error, key = row["by"] or row["call"] or "", row["error"] or "", row["id"]
         number, board = key or str(len(tasks) + 1), key is not None
         tasks.append(
-            Task(number, row["text"], row["status"], index, board=board, call=by, error=error)
+            Task(
+                number,
+                row["text"],
+                row["status"],
+                index,
+                board=board,
+                call=by,
+                error=error,
+                details=details.get(number, "") if board else "",
+            )
         )
     for titles in _FINISHED.findall(section):
         for title in titles.split("; "):
@@ -296,13 +313,18 @@ class TaskBoard:
             match = _ID.search(result[:300])
             key = match[1] if match else str(len(self._board) + 1)
             if len(self._board) < MAX_TASKS:
-                self._board[key] = Task(key, _subject(call_input), "pending", index, board=True)
+                title = _subject(call_input)
+                details = _details(call_input, title)
+                self._board[key] = Task(key, title, "pending", index, board=True, details=details)
         else:
             key = clean(call_input.get("taskId", call_input.get("id")), 20)
             task = self._board.get(key) or Task(key, "", "pending", index, board=True)
             status = clean(call_input.get("status"), 40) or task.status
             subject = clean(call_input.get("subject"), 500) or task.subject
-            new = replace(task, status=status, subject=subject, index=index)
+            # Of one that was made before these messages its first sentence.
+            subject = subject or clean(call_input.get("description"), 500).partition(". ")[0]
+            details = _details(call_input, subject) or task.details
+            new = replace(task, status=status, subject=subject, index=index, details=details)
             self._board[key] = _changed(task, new, call)
 
     def open_subjects(self) -> list[str]:
@@ -353,6 +375,11 @@ def _row(row: Any, number: str, index: int) -> Task:
     if not isinstance(row, Mapping):
         return Task(number, clean(row, 500), "pending", index)
     return Task(number, _subject(row), clean(row.get("status"), 40) or "pending", index)
+
+
+def _details(row: Mapping[str, Any], subject: str) -> str:
+    details = clean(row.get("description"), 500).strip()
+    return details if details != subject else ""
 
 
 def _subject(row: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
 from ullage.facts.sections import HEADINGS, fenced_lines, quoted, read_numbered_messages
 from ullage.facts.words import Kind, ends_of
-from ullage.facts.work import read_tasks, read_work
+from ullage.facts.work import DETAILS, read_tasks, read_work
 from ullage.summarizers import lines, users_words
 from ullage.summarizers.budgeted_text import (
     Unit,
@@ -54,7 +54,7 @@ LINE, ENDED_LINE = 160, 80
 # Addresses that are listed, the newest; and how many of them are essential.
 URLS, FIRST_URLS = 20, 10
 AGAIN_CHARS = 120  # of what stands whole in section 6, where section 1 names it
-OPENED, NEWEST = "- Opened with:", "- Newest request:"
+OPENED = "- Opened with:"
 
 
 def _quote(text: str, tokens: int, words: str = "") -> str:
@@ -100,16 +100,16 @@ def opening(facts: Facts) -> UserInput | None:
 
 
 def requested(facts: Facts, instructions: str = "", words: str = "") -> list[Unit]:
-    """Section 1: how it began, what was asked last where nothing newer stays, what this compaction should focus on; in a few words what section 6 (`words`) holds."""
+    """Section 1: how it began, what this compaction should focus on; in a few words what section 6 (`words`) holds."""
     prompts, first = _prompts(facts), opening(facts)
     units = []
     if first is not None:
         units.append(Unit(f"{OPENED} {_quote(first.text, 250, words)}{_since(first)}", 1))
-    if len(prompts) > 1 and not facts.later_inputs:
-        units.append(Unit(f"{NEWEST} {_quote(prompts[-1].text, 200, words)}", 0))
-        if facts.offered:
-            titles = " ".join(facts.offered)
-            units.append(Unit(f"- It followed this list of the assistant: “{titles}”", -1))
+    if len(prompts) > 1 and not facts.later_inputs and facts.offered:
+        titles = " ".join(facts.offered)
+        units.append(
+            Unit(f"- The newest message followed this list of the assistant: “{titles}”", -1)
+        )
     if instructions:
         units.append(Unit(f"- To focus on after this compaction: {_quote(instructions, 200)}", 0))
     return units
@@ -198,18 +198,18 @@ def file_line(file: FileUse) -> str:
 
 
 def errors(facts: Facts) -> list[Unit]:
-    """Section 4: what failed, the telling line, what followed."""
+    """Section 4: what failed, the telling line, what followed; and what the assistant said problems come from."""
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
     causes, repeated = lines.causes_of(facts), set[str]()
-    below = lines.PairSet([lines.newest_thoughts(facts), *lines.newest_words(facts)])
+    below = lines.PairSet([lines.newest_thoughts(facts), *lines.newest_texts(facts)])
     passed = [run for run in facts.state.commands if run.ok and tallies.CHECKS.search(run.text)]
     outputs = {(step.index, step.line): step for step in facts.steps if step.output}
     newest = {failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
     # Of a call that failed again and again the newest says what is still wrong.
     calls = [_same_call(failure) for failure in telling]
     last = {call: at for at, call in enumerate(calls)}
-    units = []
+    dated: list[lines.Dated] = []
     for plain, at in sorted(newest.items(), key=itemgetter(1)):
         failure, age = telling[at], count - at
         if failure.fixed_index < 0 and last[calls[at]] > at:
@@ -232,16 +232,28 @@ def errors(facts: Facts) -> list[Unit]:
         # Of calls that failed side by side the first has it.
         why = f" ({cause})" if cause and cause not in repeated and not below.holds(cause) else ""
         repeated.add(cause)
-        line = failure_line(whole, chars, passed, open_as, why)
+        line = failure_line(whole, chars, passed, open_as, why) + _cure(facts, failure)
         short = failure_line(whole, few, passed, open_as)
         # That what was looked for is not there comes last.
         missed = lines.leaves_nothing_to_do(failure.what, failure.line)
-        units.append(Unit(line, rank + MISSED_RANK * missed, short=short))
-    return units
+        unit = Unit(line, rank + MISSED_RANK * missed, short=short)
+        dated.append((failure.index, unit))
+    stand = lines.PairSet([why for why in repeated if why])
+    dated += [row for row in lines.diagnoses(facts) if not stand.holds(row[1].text)]
+    return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
 
 MISSED_RANK, FAILED_CHARS, CURED_CHARS = 1_000, 200, 120
 NOT_SEEN = "not seen to succeed since"
+
+
+def _cure(facts: Facts, failure: FailedCall) -> str:
+    """The last small edit before a check succeeded that had failed; empty: there was none."""
+    if failure.fixed_index < 0 or not tallies.CHECKS.search(failure.what):
+        return ""
+    between = [step for step in facts.steps if failure.index < step.index < failure.fixed_index]
+    edits = [step for step in between if step.ok and step.action in lines.CHANGES]
+    return f": {edits[-1].change}" if edits and edits[-1].change else ""
 
 
 def _committed_as(facts: Facts, failure: FailedCall) -> str:
@@ -313,7 +325,7 @@ def current_work(facts: Facts) -> list[Unit]:
     written = {(at, file.path): text for file in facts.files for at, text in file.written}
     dated: list[tuple[int, int, Unit]] = []
     results: Counter[str] = Counter()
-    changed_at = {file.path: file.changed_at for file in facts.files}
+    changed_at = {file.path: file.changed_at for file in facts.files if file.changed}
     work_seen = False
     for age, step in enumerate(reversed(recent)):
         action, looks = step.action, _looks(step)
@@ -331,10 +343,13 @@ def current_work(facts: Facts) -> list[Unit]:
         if step.ok and action is Action.SEARCH and shown:  # in a few words what it found
             ended = f" → {inline(shown.strip(' →`'), SHORT_TEXT)}"
         short = f"- {lines.call_line(step.line, SHORT_LINE)}{purpose}{ended}"
-        head = lines.call_line(step.line, lines.SHORT_CALL if purpose else LINE)
+        if step.line.partition(" ")[2] in changed_at:  # section 3 has the whole path
+            head = lines.short_call(step.line)
+        else:
+            head = lines.call_line(step.line, lines.SHORT_CALL if purpose else LINE)
         unit = Unit(f"- {head}{purpose}{shown}", rank, short=short)
         dated.append((step.index, 1, unit))
-    last = lines.newest_words(facts) if lines.ends_with_words(facts) else ()
+    last = lines.newest_texts(facts) if lines.ends_with_words(facts) else ()
     remarks = [s for s in lines.since_request(facts) if not lines.only_prepares(s)]
     for age, remark in enumerate(reversed(remarks[-lines.NEWEST_SAID :])):
         again = remark.text in last  # section 9 has them whole
@@ -482,7 +497,7 @@ def checks(facts: Facts) -> str:
 def due(facts: Facts) -> str:
     """What the records say is due next, where the assistant was at work: checks that failed, the task begun, checks from before the last edits; empty: nothing."""
     if not lines.is_in_progress(facts):
-        return ""
+        return _awaited(facts)
     failed, stale = [], []
     for edited, runs in _newest_checks(facts).items():
         for (part, _), run in runs:
@@ -495,18 +510,35 @@ def due(facts: Facts) -> str:
     begun = [task for task in begun if not lines.written_since(facts, [task])]
     begun.sort(key=lambda task: task.status != "in_progress")
     parts = [f"{', '.join(failed)} failed when last run"] if failed else []
-    for task in begun[:1]:
-        worked = any(file.changed_at > task.index for file in facts.files)
-        state = "was begun, and edits followed" if worked else "is open"
-        parts.append(f"the task “{one_line(task.subject, SHORT_TEXT)}” {state}")
+    # Where edits followed, they may have been all of it.
+    if begun and all(file.changed_at <= begun[0].index for file in facts.files):
+        parts.append(f"the task “{one_line(begun[0].subject, SHORT_TEXT)}” is open")
     parts += [f"{', '.join(stale)} not run since the last edits"] if stale else []
     return f"Due by the records: {'; '.join(parts)}." if parts else ""
+
+
+def _awaited(facts: Facts) -> str:
+    """That the user is to speak next, where the newest words ended a turn and the records know of nothing open; empty: that is not so."""
+    now = facts.state
+    reported = now.statements[-1:] == facts.statements[-1:] and now.statements
+    ended = (
+        facts.steps
+        and reported
+        and now.statements[-1].closing
+        and now.statements[-1].index > now.requested_at
+    )
+    waits = now.open_question or now.interrupted or facts.still_open
+    failed = any(run.ok is False for runs in _newest_checks(now).values() for _, run in runs)
+    if not ended or waits or failed or any(task.open for task in facts.tasks):
+        return ""
+    return "Nothing is due by the records: the user is to speak next."
 
 
 _CODE, FORBIDDEN_CHARS = pattern(r"`([a-z][^`\n]{3,60})`"), 30  # before it
 _FORBIDS = pattern(r"\b(?:never|not|don['’]t|without)\b", re.I)
 MOST_NAMING = 20  # newest messages in which checks are looked for that nobody ran
 SHORT_CHECK = 60  # characters of a check where it is due
+MOST_DONE = 6  # files and commands that followed the newest words
 MOST_EDITED = 4  # files that are named of those that were edited since
 
 
@@ -847,32 +879,71 @@ def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
         lead = f"The assistant's newest words, its report on message {now.inputs[-1].number}"
     else:
         lead = "The assistant's newest words"
-    *remarks, words = lines.newest_words(facts)
+    *remarks, newest = lines.newest_words(facts)
+    edited = lines.edited_after(facts)
+    texts = [remark.text + edited.get(remark.index, "") for remark in remarks]
+    begin = last.index
     since = [step for step in facts.steps if step.index >= last.index]
     if since:
         # What they announce was called; whoever reads it last would do it again.
         overtaken = sum(map(lines.acting, since)) > lines.OVERTAKEN and lines.only_prepares(last)
-        words = "" if overtaken else lines.ANNOUNCES.sub("", words).strip()
+        words = "" if overtaken else lines.without_announcement(newest.text)
         if not words and not remarks and called:
             request = f" on message {now.inputs[-1].number}" if now.inputs else ""
+            if done := _done_in(since):
+                return f"The newest work{request}: {done}. Go on from what it showed."
             return f"The calls at the end of section 8 are the newest work{request}: go on from what they showed."
+        if words or not remarks:
+            texts.append(words or newest.text)
+        else:
+            texts[-1], begin = remarks[-1].text, remarks[-1].index
+    else:
+        texts.append(newest.text)
+    done = _done_in([step for step in facts.steps if step.index >= begin])
+    if since and not done:
         lead = f"{lead}, which {'the last calls of section 8' if called else 'calls'} followed"
-    if words or not remarks:
-        remarks.append(words or last.text)
-    while len(remarks) > 1 and cost(f"{lead}:\n{quoted(joined(remarks))}") > tokens:
-        del remarks[0]
-    words = joined(remarks)
-    whole = f"{lead}:\n{quoted(words)}"
-    if cost(whole) <= tokens:
-        return whole
-    room = max(tokens - (cost(whole) - cost(words)), 20)
-    return f"{lead}:\n{quoted(shorten(words, room))}"
+    after = f"After these words: {done}." if done else ""
+
+    def whole(words: str) -> str:
+        return joined((f"{lead}:\n{quoted(words)}", after))
+
+    while len(texts) > 1 and cost(whole(joined(texts))) > tokens:
+        del texts[0]
+    words = joined(texts)
+    if cost(whole(words)) <= tokens:
+        return whole(words)
+    room = max(tokens - (cost(whole(words)) - cost(words)), 20)
+    return whole(shorten(words, room))
+
+
+def _done_in(steps: Sequence[ToolStep]) -> str:
+    """What calls changed and ran, in order of time, the newest; empty: they only looked."""
+    done: dict[str, str] = {}
+    for step in steps:
+        target = step.line.partition(" ")[2]
+        if step.ok and step.action in lines.CHANGES:
+            within = f" ({inline(lines.bare_name(step.within), SHORT_TEXT)})" if step.within else ""
+            what, ended = f"`{lines.short_path(target)}`{within}", ""
+        elif step.action is Action.COMMAND and not _looks(step):
+            what, ended = inline(target, SHORT_CHECK), _ended_as(step)
+        else:
+            continue
+        done.pop(what, None)
+        done[what] = ended
+    parts: list[str] = []
+    for what, ended in [*done.items()][-MOST_DONE:]:
+        if ended:
+            parts.append(f"{what}{ended}")
+        elif parts and parts[-1].startswith("edited "):
+            parts[-1] += f", {what}"
+        else:
+            parts.append(f"edited {what}")
+    return "; ".join(parts)
 
 
 # Which parts of the previous summary are carried into the next: everything that newer facts do not replace.
 
 
-_LISTS = (*LINES, NEWEST)
 _PATH = pattern(r"`([^`\n]+)`")
 _EMPTY = ("(nothing)", "(no room)", "")
 
@@ -928,6 +999,7 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
 
 
 _FROM_FACTS = (
+    DETAILS,
     "- Waiting for the user's answer",
     "- Plan mode is on",
     lines.IN_PROGRESS,
@@ -941,12 +1013,16 @@ def _pieces(section: str) -> Iterator[str]:
     """Lines, with a code block whole and together with the line before it; not lists of names, and what says that nothing is there or was left out."""
     pieces: list[list[str]] = [[]]
     for line, fenced in fenced_lines(section):
-        if not fenced:
+        # A line that leads to others says nothing alone.
+        leads = not fenced and any(pieces[-1]) and pieces[-1][-1].endswith(":")
+        if not fenced and not (leads and line.strip()):
             pieces.append([])
         pieces[-1].append(line)
     for piece in pieces:
         text = "\n".join(piece).rstrip()
-        listed = text.startswith((*_LISTS, _OF_EARLIER))
+        if text.endswith(":") and len(piece) == 1:
+            continue
+        listed = text.startswith((*LINES, _OF_EARLIER))
         if text.strip() not in _EMPTY and not listed and not text.endswith("left out)"):
             yield text
 
@@ -981,21 +1057,24 @@ CURRENT_PERCENT, MOST_CURRENT_PERCENT, UNREAD_PERCENT = 12, 16, 18
 
 FAILED_PERCENT = 8  # the same for what failed: what cured it is asked for as often as what is open
 LEAST_CUT_TOKENS = 40  # for less the newest words are not cut: the mark takes a third of it
-NEWEST_TOKENS = 120  # of the newest user input, where it stands whole elsewhere
+NEWEST_TOKENS = 40  # of the newest user input, where it stands whole elsewhere
 RETOLD_PERCENT = 8  # for what another program's summary says of the user's words before it
 CARRIED_PERCENT = 40  # most of a section that may be text of the previous summary
 _OPEN = ("- [ ]", "- Said to be open")
 
 
 def _items(units: Sequence[Unit]) -> str:
-    open_items = sum(unit.text.startswith(_OPEN) for unit in units)
-    done = len(units) - open_items
+    items = [unit.text for unit in units if not unit.text.startswith(DETAILS)]
+    open_items = sum(text.startswith(_OPEN) for text in items)
+    done = len(items) - open_items
     words = [f"{open_items} open"] * bool(open_items) + [f"{done} finished"] * bool(done)
+    if not words:
+        return "details of tasks"
     return f"{' and '.join(words)} items"
 
 
 _LEFT_OUT = {
-    4: counted("{} older failures"),
+    4: counted("{} older problems"),
     7: _items,
     8: counted("{} older steps"),
 }
@@ -1112,7 +1191,7 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     old_words = old.get(6, [])
     if inputs or old_words:
         need = users_words.words_need(inputs, texts, newest_here=newest_here)
-        extra = _cost(old_words) + _NOTE_TOKENS
+        extra = _cost(old_words) + _NOTE_TOKENS + need.question
         # Sentences that only tell a story give way to the essential lines where they take much room; the others, and the newest message, to nothing.
         share, story = room * WORDS_PERCENT // 100, room * STORY_PERCENT // 100
         telling = max(need.telling + extra, share - sum(essential.values()), story)
@@ -1207,7 +1286,7 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     return frame.assemble(body, needed), left_out
 
 
-# Of section 1 in any case, for what was asked first and last; and for the list that the latter follows.
+# Of section 1 in any case, for what was asked first; and for the list that the newest message follows.
 REQUEST_TOKENS, OFFERED_TOKENS = 40, 120
 LEAST_TOKENS = 20  # what one section with a line in it needs
 # Below it sections with nothing to say are left out, and those worth least are not begun.
@@ -1517,7 +1596,7 @@ def _briefs(units: Sequence[Unit], facts: Facts, room: int) -> dict[int, Unit]:
 
 
 # Of the room for the account, for how turns ended; characters of one of them, and how many of the newest have twice as many.
-OUTCOMES_PERCENT, BRIEF_CHARS, NEWEST_BRIEFS = 80, (1_000, 700, 500, 350, 250), 4
+OUTCOMES_PERCENT, BRIEF_CHARS, NEWEST_BRIEFS = 80, (1_000, 700, 500, 350, 250, 160, 110), 4
 BEGINNING = 40  # characters by which a piece of a report is known in a brief of it
 
 

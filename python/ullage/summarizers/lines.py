@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
 from itertools import chain, filterfalse, pairwise
@@ -20,6 +20,7 @@ from ullage.facts.calls import Action, family_of
 from ullage.facts.collector import WILL, figures
 from ullage.facts.model import (
     AgreedState,
+    AnsweredQuestion,
     Command,
     Declared,
     Facts,
@@ -29,6 +30,7 @@ from ullage.facts.model import (
     Statement,
     Task,
     ToolStep,
+    UserInput,
     WorkItem,
 )
 from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
@@ -45,7 +47,7 @@ from ullage.facts.tallies import (
     same_folder,
 )
 from ullage.facts.words import unfenced
-from ullage.facts.work import FINISHED, numbered, read_tasks, task_row, work_row
+from ullage.facts.work import FINISHED, details_row, numbered, read_tasks, task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
 from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
 
@@ -322,6 +324,52 @@ def call_line(what: str, chars: int) -> str:
     return inline(what, chars)
 
 
+def short_call(what: str) -> str:
+    """A call about a file, which is named whole elsewhere."""
+    tool, _, path = what.partition(" ")
+    short = short_path(path)
+    return inline(f"{tool} {'…/' * (short != path)}{short}", LINE)
+
+
+def diagnoses(facts: Facts) -> list[Dated]:
+    """What the assistant said a problem comes from, the newest sentences, and which files it changed next: what users report fails in no call."""
+    asked = _asked(facts)
+    conceded_at, edited = _conceded(facts, asked), edited_after(facts)
+    sentences: dict[str, tuple[Statement, str]] = {}
+    for remark in facts.statements:
+        if not _names_problem(remark.text):
+            continue
+        for line in filter(_names_problem, unfenced(remark.text).split("\n")):
+            for sentence in _ASCII_END.split(line.strip()):
+                if not _DIAGNOSIS.search(sentence):
+                    continue
+                sentence = _LEADS.sub("", sentence, count=1)
+                shown = one_line(_STRONG.sub(r"\1", _ROW_HEAD.sub("", sentence)), LONGEST_LINE)
+                if not shown.endswith(("?", ":")) and not _ASIDE.match(shown):
+                    sentences[shown] = remark, _on_message(remark, asked, conceded_at, apart=True)
+    newest = [*sentences.items()][-MOST_DIAGNOSES:]
+    return [
+        (remark.index, Unit(f"{DIAGNOSED}{on}: {sentence}{edited.get(remark.index, '')}", age))
+        for age, (sentence, (remark, on)) in aged(newest)
+    ]
+
+
+def _names_problem(text: str) -> bool:
+    text = text.lower()
+    return any(word in text for word in _PROBLEMS)
+
+
+DIAGNOSED, MOST_DIAGNOSES = "- Diagnosed", 10
+# What a diagnosis names, in small letters: looked for before it, in a tenth of the time.
+_PROBLEMS = ("issue", "problem", "cause", "bug", "culprit", "reason", "fail")
+# A sentence that names what is wrong; not that a fix works.
+_DIAGNOSIS = pattern(
+    r"\b(?:the|that['’]s the|root|actual|real|core) (?:\w+ )?(?:issue|problem|cause|bug|reason|culprit)s?\b[^.!?\n]{0,40}? (?:is|was|are|were)\b(?! (?:fixed|resolved|solved))|^\W*root cause\b.{20}|"
+    r"\b(?:is|are|was|were) (?:caused by|failing because|happening because)\b|\bfail(?:s|ed)? because\b",
+    re.I,
+)
+
+
 def is_open_failure(piece: str) -> bool:
     """Whether a line of section 4 says that something failed and is still to be dealt with: not that what was looked for is missing."""
     return _UNSOLVED.search(piece) is not None and not _MISSED.match(piece)
@@ -498,13 +546,32 @@ def answers(facts: Facts) -> list[Dated]:
     """What the user answered to a question, or chose."""
     dated = []
     for decision in facts.decisions:
-        text = (
-            f"- Decided: “{one_line(decision.question, 200)}” → “{one_line(decision.answer, 200)}”"
+        question = one_line(
+            f"{_asked_about(facts, decision)}{unfenced(decision.question, open_too=True)}", 200
         )
+        text = f"- Decided: “{question}” → “{one_line(decision.answer, 200)}”"
         dated.append((decision.index, Unit(text, -ESSENTIAL)))
     return dated
 
 
+def _asked_about(facts: Facts, decision: AnsweredQuestion) -> str:
+    """The sentence before a short question that only points at something; empty: it says itself what it is about."""
+    question = " ".join(decision.question.split())
+    if len(question) > SHORT_QUESTION or not _POINTS_BACK.search(question):
+        return ""
+    at = bisect_left(facts.statements, decision.index, key=_index)
+    text = unfenced(facts.statements[at - 1].text) if at else ""
+    before = [
+        row
+        for line in text.partition(question)[0].split("\n")
+        for row in _ASCII_END.split(line.strip())
+    ]
+    last = next((row for row in reversed(before) if len(row) >= LEAST_BRIEF), "")
+    return f"{one_line(last, ABOUT_CHARS)} " if question in text and last else ""
+
+
+SHORT_QUESTION, ABOUT_CHARS = 80, 120
+_POINTS_BACK = pattern(r"\b(?:this|that|it|these|those|them)\b", re.I)
 _index = attrgetter("index")
 CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
 
@@ -555,18 +622,23 @@ def ends_with_words(facts: Facts) -> bool:
     return facts.state.statements[-1:] == facts.statements[-1:]
 
 
-def newest_words(facts: Facts) -> list[str]:
+def newest_words(facts: Facts) -> list[Statement]:
     """What the assistant said last, and before it the remarks of the same turn as far as all of them are short: the last one alone often says only what it looks at."""
-    texts = [facts.statements[-1].text] if facts.statements else []
-    left = NEWEST_CHARS - sum(map(len, texts))
+    newest = [*facts.statements[-1:]]
+    left = NEWEST_CHARS - sum(len(statement.text) for statement in newest)
     for statement in reversed(since_request(facts)[:-1]):
         if only_prepares(statement) or not _telling(statement):
             continue
         left -= len(statement.text)
         if left < 0:
             break
-        texts.insert(0, statement.text)
-    return texts
+        newest.insert(0, statement)
+    return newest
+
+
+def newest_texts(facts: Facts) -> list[str]:
+    """The texts of `newest_words`."""
+    return [statement.text for statement in newest_words(facts)]
 
 
 NEWEST_CHARS = 1_000
@@ -650,7 +722,7 @@ def whole_course(facts: Facts) -> list[Dated]:
     """What the assistant said, where there is room for all of it: of equal rank."""
     asked = _asked(facts)
     return [
-        (remark.index, Unit(part, 2, _lead(remark, asked), remark.index + 1, place=at))
+        (remark.index, Unit(part, 2, _lead(remark, asked, apart=False), remark.index + 1, place=at))
         for remark in _remarks(facts, facts.statements)
         for at, part in enumerate(_parts_of(_telling(remark)))
         if remark.closing or len(word_pairs(part)) >= LEAST_PAIRS
@@ -661,9 +733,29 @@ def _remarks(facts: Facts, statements: Sequence[Statement]) -> list[Statement]:
     return _once([s for s in statements if s.index > facts.requested_at or not only_prepares(s)])
 
 
-def _asked(facts: Facts) -> tuple[tuple[int, int], ...]:
-    """Indexes and numbers of the user's messages, where they have any."""
-    return tuple((entry.index, entry.number) for entry in facts.inputs if entry.number)
+def _conceded(facts: Facts, asked: Sequence[UserInput]) -> set[int]:
+    """Places of messages that the assistant conceded to be right against what it had reported before them."""
+    first: dict[int, Statement] = {}
+    for remark in facts.statements:
+        first.setdefault(bisect_left(asked, remark.index, key=_index) - 1, remark)
+    return {at for at, remark in first.items() if at > 0 and _CONCEDES.match(remark.text)}
+
+
+_CONCEDES = pattern(
+    r"(?:ah|oh|hmm|ok(?:ay)?|yes)?[,. —-]{0,4}(?:you['’]re (?:absolutely |completely |both )?right|(?:i was (?:wrong|mistaken)|my (?:mistake|bad))\b|thanks for the correction|you raise a (?:good|fair|valid) point|i (?:missed|misread|misunderstood|overlooked)\b)",
+    re.I,
+)
+
+
+def _asked(facts: Facts) -> list[UserInput]:
+    """The user's messages that have numbers."""
+    return [entry for entry in facts.inputs if entry.number]
+
+
+def without_announcement(text: str) -> str:
+    """What was said, without the end that says which call follows; empty: the rest says nothing."""
+    words = ANNOUNCES.sub("", text).strip()
+    return words if _after_filler(words) else ""
 
 
 def _telling(remark: Statement) -> str:
@@ -675,7 +767,7 @@ def _ranked(
 ) -> CourseUnits:
     end = max(facts.messages, 1)
     words = PairWorth(end)
-    edited = _edited_after(facts) if in_turns else {}
+    edited = edited_after(facts) if in_turns else {}
     parts: list[tuple[Statement, str]] = []
     rows: list[tuple[int, FileUse, str]] = []
     weighed: list[Weighed] = []
@@ -702,22 +794,31 @@ def _ranked(
     elsewhere = (
         *(entry.text for entry in facts.inputs),
         *(unit.text for _, unit in settled(facts)),
+        *(unit.text for _, unit in diagnoses(facts)),
         *(task.subject for task in facts.tasks),
         *(statement.text for statement in newest),
     )
     ranks = (2 + place for place in told_first(weighed, words, elsewhere))
     course, asked = [], _asked(facts)
+    conceded_at = _conceded(facts, asked)
     pieces: Counter[int] = Counter()
     ends = {id(remark): at for at, (remark, _) in enumerate(parts)}
     for at, (remark, part) in enumerate(parts):
         of = _text_of(remark, asked) if in_turns else remark.index + 1
         if ends[id(remark)] == at and not remark.closing:  # what it announces was done
             part += edited.get(remark.index, "")
-        unit = Unit(part, next(ranks), _lead(remark, asked), of, place=pieces[of])
+        unit = Unit(
+            part,
+            next(ranks),
+            _lead(remark, asked, conceded_at, apart=in_turns),
+            of,
+            place=pieces[of],
+        )
         course.append((remark.index, unit))
         pieces[of] += 1
     for age, thought in aged(facts.thoughts[-MOST_THOUGHTS:]) if in_turns else ():
         if text := thought_in_brief(thought.text, THOUGHT_CHARS):
+            text += edited.get(thought.index, "")
             unit = Unit(f"{THOUGHT} {text}", age, of=_text_of(thought, asked))
             course.append((thought.index, unit))
     written = []
@@ -727,9 +828,9 @@ def _ranked(
     return CourseUnits(course, written, [Unit(text, next(ranks)) for text in earlier])
 
 
-def _edited_after(facts: Facts) -> dict[int, str]:
-    """By the index of a remark, the files that were changed before the next one."""
-    said_at = [statement.index for statement in facts.statements]
+def edited_after(facts: Facts) -> dict[int, str]:
+    """By the index of a remark or thought, the files that were changed before the next one."""
+    said_at = sorted({spoken.index for spoken in (*facts.statements, *facts.thoughts)})
     files = defaultdict[int, dict[str, None]](dict)
     for step in facts.steps:
         at = bisect_right(said_at, step.index) - 1
@@ -743,6 +844,7 @@ def _edited_after(facts: Facts) -> dict[int, str]:
 
 
 EDITED = 3  # files that are named after a remark
+ASKED_CHARS = 40  # of the message that a report answers; section 6 has it whole
 
 
 def without_edits(text: str) -> str:
@@ -750,12 +852,31 @@ def without_edits(text: str) -> str:
     return text.rpartition(" [edited ")[0] or text if text.endswith("]") else text
 
 
-def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
-    """How a line with its words begins; of the last words of a turn with the number of the message that they answer."""
+def _lead(
+    remark: Statement,
+    asked: Sequence[UserInput],
+    conceded_at: Set[int] = frozenset(),
+    *,
+    apart: bool = True,
+) -> str:
+    """How a line with its words begins; `apart`: the user's messages do not stand next to it."""
     if not remark.closing:
         return REMARK
-    at = bisect_left(asked, (remark.index, 0))
-    return f"- Reported (message {asked[at - 1][1]}):" if at and len(asked) > 1 else "- Reported:"
+    return f"- Reported{_on_message(remark, asked, conceded_at, apart=apart)}:"
+
+
+def _on_message(
+    remark: Statement, asked: Sequence[UserInput], conceded_at: Set[int], *, apart: bool
+) -> str:
+    """The number of the message that it is about; of a short one also the words, without which an answer says little; empty: there is only one."""
+    at = bisect_left(asked, remark.index, key=_index)
+    if not at or len(asked) == 1:
+        return ""
+    entry = asked[at - 1]
+    conceded = f"; then conceded message {asked[at].number}" if at in conceded_at else ""
+    short = apart and len(entry.text) <= ASKED_CHARS
+    question = f", “{one_line(entry.text, ASKED_CHARS)}”" if short else ""
+    return f" (message {entry.number}{question}{conceded})"
 
 
 class _Account(NamedTuple):
@@ -872,9 +993,10 @@ def newest_thoughts(facts: Facts) -> str:
     if not ends_with_words(facts) or now.thoughts[-1:] != facts.thoughts[-1:]:
         return ""
     shown, left = list[str](), NEWEST_THOUGHTS
-    newer = PairSet(newest_words(facts))
+    newer = PairSet(newest_texts(facts))
     since = max(now.requested_at, overtaken_at(now))
     acted_at = max((step.index for step in now.steps if acting(step)), default=-1)
+    edited = edited_after(now)
     for thought in reversed(facts.thoughts):
         # What was done since is the answer to older ones.
         if thought.index <= since or left < THOUGHT_CHARS:
@@ -882,7 +1004,7 @@ def newest_thoughts(facts: Facts) -> str:
         done = acted_at >= thought.index
         text = thought_in_brief(thought.text, THOUGHT_CHARS if shown else LAST_THOUGHT, done=done)
         if text and not newer.holds(text):
-            shown.insert(0, f"{THOUGHT} {text}")
+            shown.insert(0, f"{THOUGHT} {text}{edited.get(thought.index, '')}")
             left -= len(text)
             newer.add(text)
     return "\n".join(shown)
@@ -1022,9 +1144,9 @@ def is_thought(unit: Unit) -> bool:
     return unit.text.startswith(THOUGHT)
 
 
-def _text_of(remark: Statement, asked: Sequence[tuple[int, int]]) -> int:
+def _text_of(remark: Statement, asked: Sequence[UserInput]) -> int:
     """The number of the text in which its words stand: the remarks of a turn go on from each other."""
-    return remark.index + 1 if remark.closing else -bisect_left(asked, (remark.index, 0))
+    return remark.index + 1 if remark.closing else -bisect_left(asked, remark.index, key=_index)
 
 
 def _written_lines(file: FileUse) -> list[str]:
@@ -1377,6 +1499,9 @@ def pending(facts: Facts) -> list[Unit]:
     for at, row in enumerate(rows):
         short = task_row(replace(row, call="", error=""), one_line(row.subject, 60))
         units.append(Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at, short=short))
+        if row.open and row.details:
+            details = details_row(row, one_line(row.details, DETAILS_CHARS))
+            units.append(Unit(details, at - ESSENTIAL // 2))
     units.extend(_work_units(facts))
     if facts.plan_mode:
         units.append(
@@ -1407,7 +1532,7 @@ def finished_in_line(units: Sequence[Unit], tokens: int) -> list[Unit]:
     return [*others, Unit(line, -1)] if line else list(units)
 
 
-TITLE_CHARS = 70
+TITLE_CHARS, DETAILS_CHARS = 70, 160
 
 
 def _newest_work(facts: Facts) -> tuple[int, int]:
@@ -1437,7 +1562,8 @@ def _in_progress(facts: Facts) -> str:
 
 def _not_edited(facts: Facts) -> list[str]:
     """The files that the newest request, or the approved plan, names as code and that were not changed, where others of them were."""
-    named = dict.fromkeys(_NAMED_FILE.findall(facts.plan or facts.inputs[-1].text))
+    words = facts.plan or facts.inputs[-1].text
+    named = dict.fromkeys(n for n in _NAMED_FILE.findall(words) if not n.endswith(_DATA))
     changed = [f"/{file.path}" for file in facts.files if file.changed]
     left = [name for name in named if not any(path.endswith(f"/{name}") for path in changed)]
     return [f"`{name}`" for name in left[:MOST_NAMED]] if len(left) < len(named) else []
@@ -1445,6 +1571,7 @@ def _not_edited(facts: Facts) -> list[str]:
 
 _CODE_NAME = pattern(r"\b\w*(?:[a-z\d][A-Z]|_)\w*")
 _NAMED_FILE = pattern(r"`((?:[\w.@-]+/)*[\w@-]+(?:\.[A-Za-z]\w{0,4})+)`")
+_DATA = (".json", ".jsonl", ".log", ".lock", ".csv")  # what programs write
 MOST_NAMED = 10
 
 

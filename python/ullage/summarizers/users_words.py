@@ -232,6 +232,10 @@ def _chosen(costs: Sequence[int], ranks: Sequence[int], tokens: int) -> set[int]
             room -= price
     if not chosen and order and costs[order[0]] <= tokens + _MARK * 2:
         chosen.add(order[0])
+    for at in order:  # instead of a mark between two others
+        if at not in chosen and {at - 1, at + 1} <= chosen and costs[at] - _MARK <= room:
+            chosen.add(at)
+            room -= costs[at] - _MARK
     return chosen
 
 
@@ -396,23 +400,28 @@ class WordsNeed(NamedTuple):
     whole: int  # long messages but the newest count with `ESSENTIAL_TOKENS`
     telling: int  # and without the sentences that say nothing which binds, names or asks
     newest: int = 0  # of the newest message, whole
+    question: int = 0  # of the one that it answers, which the others give up first
 
 
 def words_need(
     inputs: Sequence[UserInput], texts: ReadTexts | None = None, *, newest_here: bool = True
 ) -> WordsNeed:
     """What the user's words need; for the arguments see `user_messages`."""
-    whole = telling = newest = 0
+    whole = telling = newest = question = 0
     rows = _rows(inputs, ReadTexts(WordCounts()) if texts is None else texts)
     for row in rows:
+        last = newest_here and row is rows[-1]
+        if last:
+            row.weigh()
+            question = row.tokens
         row.asked = False
         row.weigh()
-        last = newest_here and row is rows[-1]
-        newest = row.tokens + _NOTE * (len(rows) > 1) if last else 0
+        if last:
+            newest, question = row.tokens + _NOTE * (len(rows) > 1), question - row.tokens
         if not says_nothing(row.entry.text):
             whole += row.tokens if last else min(row.tokens, max(ESSENTIAL_TOKENS, row.floor))
             telling += row.tokens if last else row.need
-    return WordsNeed(whole, telling, newest)
+    return WordsNeed(whole, telling, newest, question)
 
 
 def newest_tokens(inputs: Sequence[UserInput]) -> int:
