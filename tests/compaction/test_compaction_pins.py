@@ -9,7 +9,7 @@ from ullage import ContextManager
 from ullage.compaction import compact
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import CLOSING
-from ullage.levels.pins import Pin, missing_pins, pin_of, read_pins, unpin, write_pins
+from ullage.levels.pins import Pin, missing_pins, pin_of, read_pins, write_pins
 
 
 def conversation() -> list[dict]:
@@ -77,13 +77,6 @@ def test_pins_of_messages_and_blocks():
 def test_a_bad_pin_is_refused(name, text):
     with pytest.raises(InvalidPolicy):
         Pin(name, text)
-
-
-def test_unpin():
-    pins = (Pin("a", "x"), Pin("b", "y"))
-    assert unpin(pins, "a") == (pins[1],)
-    with pytest.raises(InvalidPolicy):
-        unpin(pins, "c")
 
 
 def test_words_in_two_blocks_next_to_a_result_are_not_said_again():

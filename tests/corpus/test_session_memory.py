@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from tests.oracle.legality import assert_legal
+from ullage.counting.calibration import measure_of
 from ullage.counting.window import WindowSettings
 from ullage.facts import collect
 from ullage.facts.words import blocks_of, is_standing
 from ullage.manager import ContextManager
 from ullage.memory.session import SessionMemory
 from ullage.memory.session.template import DEFAULT_TEMPLATE, covered_end, item_key
-from ullage.memory.session.update import measure_of, merged
+from ullage.memory.session.update import merged
 from ullage.observe.events import SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy
 from ullage.sessions import open_session

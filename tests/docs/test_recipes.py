@@ -130,7 +130,7 @@ THRESHOLD = Recipe(
     "Changing a threshold",
     (
         Change(
-            "python/ullage/policy/whole.py",
+            "python/ullage/policy.py",
             '    least_results: int = number(0, "results", "with fewer long results nothing is snipped")\n',
             after='    enabled: bool = switch(True, "in-place snip of long results")\n',
         ),

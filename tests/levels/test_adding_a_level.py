@@ -17,10 +17,9 @@ from ullage.exceptions import InvalidPolicy
 from ullage.levels import ORDER, Context, Decision, Level, StageReport
 from ullage.levels.level import NEVER, NOW, Rest
 from ullage.manager import ContextManager
-from ullage.policy import Policy
-from ullage.policy.whole import Group, number, switch
+from ullage.policy import Group, Policy, number, switch
 
-# ---- 1. one group, in policy/whole.py, and its field in policy/whole.py
+# ---- 1. one group, and its field, in policy.py
 
 
 class NotesPolicy(Group, name="notes"):

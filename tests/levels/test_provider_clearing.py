@@ -14,8 +14,7 @@ from tests.oracle.legality import assert_legal
 from ullage.counting.models import lookup
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import View, microcompact, provider_clearing
-from ullage.levels.context_edits import apply_context_management
-from ullage.levels.context_management import betas, read_edits
+from ullage.levels.context_edits import apply_context_management, betas, read_edits
 from ullage.levels.provider_clearing import ProviderClearing
 from ullage.manager import ContextManager
 from ullage.policy import Policy

@@ -17,7 +17,7 @@ import pytest
 from benches import bodies
 
 from ullage.exceptions import InvalidMessage
-from ullage.legality.params import json_of
+from ullage.legality.originals import json_of
 from ullage.manager.written_form import calls_of, rounds
 from ullage.providers.native_lists import read_item
 from ullage.providers.registry import Provider, provider_of

@@ -6,24 +6,24 @@ import orjson
 import pytest
 
 from ullage.legality import validate
-from ullage.legality.params import json_bytes
+from ullage.legality.originals import json_of
 
 
 @pytest.mark.parametrize(
     "value", [{"a": [1, "é", None]}, {1: "a", "b": {2.5: True}}, {"a": {"b": {None: "x"}}}, "text"]
 )
 def test_bytes_are_those_of_the_json(value):
-    assert json_bytes(value) == len(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
+    assert len(json_of(value)) == len(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
 
 
 def test_what_is_no_json_counts_as_its_repr():
-    assert json_bytes({"a": object}) == len(orjson.dumps({"a": repr(object)}))
-    assert json_bytes({1: object}) == len(orjson.dumps({"1": repr(object)}))
+    assert len(json_of({"a": object})) == len(orjson.dumps({"a": repr(object)}))
+    assert len(json_of({1: object})) == len(orjson.dumps({"1": repr(object)}))
 
 
 @pytest.mark.parametrize("value", [{"a": 2**70}, {1: 2**70}, {(1, 2): "a"}])
 def test_what_cannot_be_written_counts_nothing(value):
-    assert json_bytes(value) == 0
+    assert json_of(value) == b""
 
 
 @pytest.mark.parametrize("key", ["a", 1])
@@ -37,6 +37,6 @@ def test_a_body_is_judged_by_its_size_whatever_its_keys_are(key):
             "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}],
         },
     ]
-    size = json_bytes({"messages": messages, "system": None, "tools": None})
+    size = len(json_of({"messages": messages, "system": None, "tools": None}))
     assert validate(messages, facts={"body_limit": size}).ok
     assert validate(messages, facts={"body_limit": size - 1}).rules == {"A23"}

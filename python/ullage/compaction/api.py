@@ -18,7 +18,7 @@ from ullage.exceptions import InvalidPolicy, LogConflict
 from ullage.levels.pins import Pin
 from ullage.messages import COPY_OF, Item
 from ullage.observe.hooks import Hooks
-from ullage.policy.whole import policy_given, refuse_unknown
+from ullage.policy import policy_given, refuse_unknown
 from ullage.providers.anthropic import read_thinking
 from ullage.providers.native_lists import FormList, read_form
 from ullage.summarizers.extractive import ExtractiveSummarizer

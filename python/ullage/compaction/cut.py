@@ -12,7 +12,7 @@ from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
 from ullage._start import Frozen
 from ullage.compaction.job import Direction, Job
-from ullage.counting.calibration import Weights
+from ullage.counting.calibration import Weights, measure_of
 from ullage.effects import Flow, LetOthersRun, drive
 from ullage.exceptions import CompactionError, InvalidPolicy
 from ullage.facts import is_user_input
@@ -663,10 +663,7 @@ class State(Frozen):
     @property
     def measure(self) -> Callable[[str], int]:
         """Tokens of a text, by the weights of the job."""
-        weights = self.job.weights
-        if weights is None:
-            return lambda text: int(core.rough_text(text))
-        return lambda text: int(core.estimate_text(text, weights))
+        return measure_of(self.job.weights)
 
     @property
     def summary_room(self) -> int | None:

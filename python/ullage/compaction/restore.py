@@ -16,8 +16,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts
 from ullage.facts.words import clean, text_of
 from ullage.messages import largest
-from ullage.policy import RestorePolicy
-from ullage.policy.whole import nearest
+from ullage.policy import RestorePolicy, nearest
 from ullage.transcript.records import as_strings
 from ullage.transcript.render import SHOWN_KINDS, render
 

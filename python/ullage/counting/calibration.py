@@ -6,7 +6,7 @@ them. A correction is an immutable value: observing a figure returns the next on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
@@ -51,6 +51,13 @@ def weights_for(model: str | Model | None = None, *, table: ModelTable | None = 
     if isinstance(row, str):
         row = (table or ModelTable.builtin()).lookup(row)
     return _weights(row.family, row.image)
+
+
+def measure_of(weights: Weights | None) -> Callable[[str], int]:
+    """What counts the tokens of a text, by weights; without them characters / 4, rounded half up (TOK-1)."""
+    if weights is None:
+        return lambda text: int(core.rough_text(text))
+    return lambda text: int(core.estimate_text(text, weights))
 
 
 @cache

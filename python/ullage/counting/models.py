@@ -7,9 +7,9 @@ learning or overriding something returns a new one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields, replace
-from functools import cache
+from functools import cache, partial
 from itertools import filterfalse
 from typing import Any, Final, NamedTuple, Self
 
@@ -151,7 +151,7 @@ def _merged(documents: Iterable[Mapping[str, Any]]) -> ModelTable:
     version = ""
     for document in documents:
         for part in filterfalse(_PARTS_OF_A_DOCUMENT.__contains__, document):
-            from ullage.policy.whole import nearest
+            from ullage.policy import nearest
 
             near = nearest(part, _PARTS_OF_A_DOCUMENT)
             hint = f'a row is a table [models."NAME"]{near and "; "}{near}'
@@ -211,11 +211,6 @@ def _inherited(name: str, raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
     return values
 
 
-_STATED: Final = {
-    "like": "str",
-    **{item.name: item.type for item in fields(Model) if item.name not in ("name", "known")},
-}
-"""What a row may state, with the type of the value."""
 _NEEDED: Final = ("provider", "context_window", "max_output_tokens", "family", "image", "cache")
 
 
@@ -231,21 +226,12 @@ def _row(name: str, values: Mapping[str, Any]) -> Model:
 
 
 def _value(place: str, key: str, value: Any) -> Any:
-    kind = _STATED.get(key)
-    if kind == "int":
-        return _number(place, value)
-    if kind == "bool":
-        return _expect(place, value, bool, "must be true or false")
-    if kind == "str":
-        return _expect(place, value, str, "must be a string")
-    if kind == "tuple[str, ...]":
-        return tuple(_expect(place, item, str, "must be strings") for item in _list(place, value))
-    if kind is None:
-        from ullage.policy.whole import nearest
+    if key in _STATED:
+        return _READERS[_STATED[key]](place, value)
+    from ullage.policy import nearest
 
-        hint = nearest(key, [item.name for item in fields(Model)])
-        raise InvalidPolicy(place, value, "is not a field of a model", hint=hint)
-    return _PARTS[key](place, _expect(place, value, dict, "must be a table"))
+    hint = nearest(key, [item.name for item in fields(Model)])
+    raise InvalidPolicy(place, value, "is not a field of a model", hint=hint)
 
 
 def _expect(place: str, value: Any, kind: type, limit: str) -> Any:
@@ -260,38 +246,6 @@ def _number(place: str, value: Any) -> int:
     return value
 
 
-def _list(place: str, value: Any) -> list[Any]:
-    return list(_expect(place, value, list, "must be a list"))
-
-
-def _exactly(place: str, section: Mapping[str, Any], names: Iterable[str]) -> None:
-    if section.keys() != set(names):
-        raise InvalidPolicy(place, sorted(section), f"must have {', '.join(names)}")
-
-
-def _image(place: str, section: Mapping[str, Any]) -> ImageRule:
-    _exactly(place, section, ImageRule._fields)
-    return ImageRule(**{name: _number(f"{place}.{name}", value) for name, value in section.items()})
-
-
-def _cache(place: str, section: Mapping[str, Any]) -> CacheRule:
-    _exactly(place, section, CacheRule._fields)
-    seconds = _list(f"{place}.ttl_seconds", section["ttl_seconds"])
-    return CacheRule(
-        _number(f"{place}.min_tokens", section["min_tokens"]),
-        tuple(_number(f"{place}.ttl_seconds", value) for value in seconds),
-        _number(f"{place}.breakpoints", section["breakpoints"]),
-    )
-
-
-def _prices(place: str, section: Mapping[str, Any]) -> Prices:
-    names = [item.name for item in fields(Prices) if item.type == "decimal.Decimal"]
-    _exactly(place, {**section, "above_tokens": 0}, [*names, "above_tokens"])
-    above = _number(f"{place}.above_tokens", section.get("above_tokens", 0))
-    dollars = {name: _dollars(f"{place}.{name}", section[name]) for name in names}
-    return Prices(**dollars, above_tokens=above)
-
-
 def _dollars(place: str, value: Any) -> decimal.Decimal:
     exact = decimal.Decimal
     number = exact(value if isinstance(value, int | exact) else "nan")
@@ -300,7 +254,44 @@ def _dollars(place: str, value: Any) -> decimal.Decimal:
     return number
 
 
-_PARTS: Final = {"image": _image, "cache": _cache, "prices": _prices, "long_context": _prices}
+def _list(read: Callable[[str, Any], Any], place: str, value: Any) -> tuple[Any, ...]:
+    return tuple(read(place, item) for item in _expect(place, value, list, "must be a list"))
+
+
+def _record(
+    kind: Callable[..., Any],
+    types: Mapping[str, Any],
+    usual: Mapping[str, Any],
+    place: str,
+    value: Any,
+) -> Any:
+    """A table with a value for each name, or the usual one."""
+    section = {**usual, **_expect(place, value, dict, "must be a table")}
+    if section.keys() != types.keys():
+        raise InvalidPolicy(place, sorted(section), f"must have {', '.join(types)}")
+    return kind(**{key: _READERS[types[key]](f"{place}.{key}", section[key]) for key in types})
+
+
+_CACHE: Final = {"min_tokens": "int", "ttl_seconds": "tuple[int, ...]", "breakpoints": "int"}
+_PRICES: Final = {item.name: item.type for item in fields(Prices)}
+_READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "int": _number,
+    "bool": partial(_expect, kind=bool, limit="must be true or false"),
+    "str": partial(_expect, kind=str, limit="must be a string"),
+    "tuple[str, ...]": partial(_list, partial(_expect, kind=str, limit="must be strings")),
+    "tuple[int, ...]": partial(_list, _number),
+    "decimal.Decimal": _dollars,
+    "ImageRule": partial(_record, ImageRule, dict.fromkeys(ImageRule._fields, "int"), {}),
+    "CacheRule": partial(_record, CacheRule, _CACHE, {}),
+    "Prices | None": partial(_record, Prices, _PRICES, {"above_tokens": 0}),
+}
+"""How a value is read, by its type."""
+
+_STATED: Final[Mapping[str, Any]] = {
+    "like": "str",
+    **{item.name: item.type for item in fields(Model) if item.name not in ("name", "known")},
+}
+"""What a row may state, with the type of the value."""
 
 
 UNKNOWN_CONTEXT_WINDOW: Final = 200_000
@@ -401,7 +392,7 @@ class ModelTable(Frozen):
 
     def near(self, name: str) -> str:
         """A sentence with the known name that this one is nearly; empty if there is none."""
-        from ullage.policy.whole import nearest
+        from ullage.policy import nearest
 
         return nearest(_key(name), dict.fromkeys((*self.rows, *self.aliases)), cutoff=0.85)
 

@@ -20,7 +20,7 @@ from ullage.legality.blocks import (
 )
 from ullage.legality.check import RuleRequest, check_unicode, read_ledger
 from ullage.legality.draft import Draft, Repaired
-from ullage.legality.originals import Originals, check_originals
+from ullage.legality.originals import Originals, check_originals, json_of
 from ullage.legality.pairs import (
     repair_citations,
     repair_compaction,
@@ -36,7 +36,6 @@ from ullage.legality.params import (
     check_params,
     check_wire,
     facts_for,
-    json_bytes,
 )
 from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.legality.thinking import (
@@ -65,7 +64,7 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks messages of the Messages API, bare or in envelopes."""
     facts = facts_of(request)
     system, tools, params = request.system, request.tools, request.params
-    size = json_bytes({"messages": messages, "system": system, "tools": tools, **params})
+    size = len(json_of({"messages": messages, "system": system, "tools": tools, **params}))
     ledger, unreadable = read_ledger(messages, "A01")
     yield from unreadable
     yield from core.check(ledger, request.provider.rules, {"body_bytes": size, **facts.core})

@@ -23,10 +23,18 @@ from ullage.legality.blocks import (
     unsendable,
 )
 from ullage.legality.check import RuleRequest, check_unicode
-from ullage.legality.draft import ASSISTANT, ASSISTANT_NAMES, USER, Draft, Repaired, Slot, error_at
+from ullage.legality.draft import (
+    ASSISTANT,
+    ASSISTANT_NAMES,
+    USER,
+    Draft,
+    Repaired,
+    Slot,
+    error_at,
+    list_in,
+)
 from ullage.legality.internal import (
     in_turn,
-    listed,
     member,
     members,
     pair,
@@ -103,7 +111,7 @@ def tools_of(request: RuleRequest) -> Any:
 
 
 # Content blocks of a message; what a block is, "" if none is known; all that it is, where it may be one.
-content_of = partial(listed, key="content")
+content_of = partial(list_in, key="content")
 block_kind = partial(member, names=_KINDS)
 block_kinds = partial(members, names=_KINDS)
 
@@ -152,8 +160,7 @@ def _content(index: int, message: Any) -> Iterator[Violation]:
         elif kind == "text" and not str(block["text"]).strip():
             yield error_at("B02", index, position, "text is blank")
     for position, result in _of(message, "toolResult"):
-        parts = result.get("content")
-        for part in parts if isinstance(parts, list | tuple) else ():
+        for part in content_of(result):
             if isinstance(part, Mapping) and "text" in part and not str(part["text"]).strip():
                 yield error_at("B02", index, position, "text inside a result is blank")
         if result.get("status") == "error" and not result.get("content"):

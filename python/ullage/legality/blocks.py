@@ -21,6 +21,7 @@ from ullage.legality.draft import (
     Draft,
     Slot,
     kind_of,
+    list_in,
     text_block,
     with_parts,
 )
@@ -52,7 +53,7 @@ def repair_markers(draft: Draft, *, markers: Sequence[str], auto_cache: str) -> 
         for slot in draft.speaking()
         for block in slot.blocks
         # What is inside a result comes before the result's own marker.
-        for part in (*_parts(block), block)
+        for part in (*list_in(block, "content"), block)
         if isinstance(part, Mapping) and part.get("cache_control") is not None
     ]
     over = max(0, len(marked) + len(markers) + bool(auto_cache) - MAX_MARKERS)
@@ -86,15 +87,10 @@ def _too_late(
         late = late or short or last
 
 
-def _parts(block: Any) -> Sequence[Any]:
-    content = block.get("content") if isinstance(block, Mapping) else None
-    return content if isinstance(content, list | tuple) else ()
-
-
 def _with_markers(block: Any, markers: Mapping[int, Any]) -> Any:
-    fields = block
-    if not markers.keys().isdisjoint(map(id, _parts(block))):
-        fields = {**block, "content": [_with_markers(part, markers) for part in _parts(block)]}
+    fields, parts = block, list_in(block, "content")
+    if not markers.keys().isdisjoint(map(id, parts)):
+        fields = {**block, "content": [_with_markers(part, markers) for part in parts]}
     if id(block) not in markers:
         return fields
     marker = markers[id(block)]
@@ -453,9 +449,8 @@ def _from_chat(draft: Draft, slot: Slot) -> Slot:
             "content": message.get("content"),
         }
         return Slot.added(USER, [result], slot.origin)
-    calls = message.get("tool_calls") if slot.role == ASSISTANT else None
     blocks = list(slot.blocks)
-    for call in calls if isinstance(calls, list | tuple) else ():
+    for call in list_in(message, "tool_calls") if slot.role == ASSISTANT else ():
         if isinstance(call, Mapping):
             function = call.get("function")
             body = function if isinstance(function, Mapping) else call
@@ -553,7 +548,8 @@ def _longest(image: Mapping[str, Any]) -> int:
 def _of_kind(draft: Draft, kind: str) -> list[Any]:
     """Blocks of a kind, those inside results included."""
     blocks = [block for slot in draft.speaking() for block in slot.blocks]
-    nested = [part for block in blocks if kind_of(block) == "tool_result" for part in _parts(block)]
+    results = (block for block in blocks if kind_of(block) == "tool_result")
+    nested = [part for result in results for part in list_in(result, "content")]
     return [block for block in (*blocks, *nested) if kind_of(block) == kind]
 
 

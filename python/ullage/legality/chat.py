@@ -26,7 +26,7 @@ from ullage.legality.blocks import (
     left_out,
 )
 from ullage.legality.check import RuleRequest, check_unicode, read_ledger
-from ullage.legality.draft import ASSISTANT, ASSISTANT_NAMES, USER, Repaired, text_block
+from ullage.legality.draft import ASSISTANT, ASSISTANT_NAMES, USER, Repaired, list_in, text_block
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.params import known_model, size_of, whole
@@ -187,13 +187,11 @@ _ANSWER = AnswerForm(
 
 def calls_of(line: ChatLine) -> list[Any]:
     """An assistant message's tool calls; none for other messages."""
-    return _calls_in(line) if line.get("role") == ASSISTANT else []
+    return _calls_in(line.value) if line.get("role") == ASSISTANT else []
 
 
-def _calls_in(item: Mapping[str, Any] | ChatLine) -> list[Any]:
-    calls = item.get("tool_calls")
-    listed = calls if isinstance(calls, list | tuple) else ()
-    return [call for call in listed if isinstance(call, Mapping)]
+def _calls_in(item: Any) -> list[Any]:
+    return [call for call in list_in(item, "tool_calls") if isinstance(call, Mapping)]
 
 
 def _match(work: Lines) -> dict[int, dict[str, ChatLine]]:
@@ -406,8 +404,7 @@ def _calls(work: Lines, line: ChatLine) -> None:
         work.note("O03", line, "removed tool calls that are not the assistant's")
         line.drop("tool_calls")
         return
-    listed = calls if isinstance(calls, list | tuple) else ()
-    repaired_calls = [new for call in listed if (new := _call(call))]
+    repaired_calls = [new for call in list_in(line.value, "tool_calls") if (new := _call(call))]
     if not repaired_calls:
         work.note("O03", line, "removed a list without tool calls")
         line.drop("tool_calls")

@@ -71,6 +71,15 @@ def kind_of(block: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
+def list_in(value: Any, key: str) -> list[Any]:
+    """The list under a key of a mapping, which is only read; empty if there is none."""
+    # Dicts and lists, which nearly all are, are recognised at once.
+    inner = value.get(key) if type(value) is dict or isinstance(value, Mapping) else None
+    if type(inner) is list:
+        return inner
+    return list(inner) if isinstance(inner, list | tuple) else []
+
+
 def text_block(text: str) -> dict[str, Any]:
     """A text block."""
     return {"type": "text", "text": text}

@@ -10,13 +10,12 @@ from typing import Any
 from ullage._engine.digests import Violation
 from ullage.legality.blocks import NO_MESSAGES, dumps
 from ullage.legality.check import RuleRequest, check_unicode
-from ullage.legality.draft import ASSISTANT_NAMES, Repaired, error_at
+from ullage.legality.draft import ASSISTANT_NAMES, Repaired, error_at, list_in
 from ullage.legality.internal import (
     ChatLine,
     Lines,
     in_call_order,
     in_turn,
-    listed,
     member,
     members,
     pair,
@@ -61,7 +60,7 @@ def signatures_needed(model: str | None) -> bool:
 
 
 # Parts of a content; the data field of a part, "" if it has none; all that are set, where one may be.
-parts_of = partial(listed, key="parts")
+parts_of = partial(list_in, key="parts")
 part_kind = partial(member, names=_DATA)
 data_of = partial(members, names=_DATA)
 

@@ -16,6 +16,7 @@ from ullage.legality.originals import (
     bare_thinking,
     blocks_in,
     foreign_compaction,
+    json_of,
     message_in,
     run_unchanged,
     thought_key,
@@ -26,8 +27,6 @@ from ullage.legality.params import (
     check_params,
     documents_of,
     facts_for,
-    json_bytes,
-    json_of,
     pages_of,
     request_of,
 )
@@ -200,13 +199,8 @@ class Track:
     def load(self, stored: Mapping[str, Any], history: Iterable[Any]) -> None:
         """Take back what `dump` gave; `history` holds the blocks."""
         originals = self.originals
-        previous = ""
-        for item in history:
-            message = message_in(item)
-            role = str(message.get("role", ""))
-            if role == ASSISTANT:
-                self._note(item, _mark(item, message), previous == ASSISTANT)
-            previous = role or previous
+        self.learn(history)
+        self.restart()
         originals.order.update(stored["order"])
         if stored["refused"]:
             originals.forget()
@@ -542,7 +536,7 @@ class _Reading:
         self._page_limit = int(facts.get("page_limit", 0))
         self._body_limit = int(facts.get("body_limit", BODY_LIMIT))
         self._measured = facts.get("body_bytes")
-        self._head = json_bytes({"messages": [], **around})
+        self._head = len(json_of({"messages": [], **around}))
         self._verifier: Any = None
         self.restart()
 

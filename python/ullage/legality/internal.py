@@ -378,16 +378,6 @@ class AnswerForm(NamedTuple):
 # Parts that are one of several members, as Converse's blocks and Gemini's parts are.
 
 
-def listed(message: Any, key: str) -> list[Any]:
-    """The parts of a message under a key; empty if it has none."""
-    # Dicts and lists, which nearly all are, are recognised at once; they are only read, and not copied.
-    is_mapping = type(message) is dict or isinstance(message, Mapping)
-    parts = message.get(key) if is_mapping else None
-    if type(parts) is list:
-        return parts
-    return list(parts) if isinstance(parts, list | tuple) else []
-
-
 def ranked(names: str) -> dict[str, int]:
     """Names of members, each with its place."""
     return {name: at for at, name in enumerate(names.split())}

@@ -74,20 +74,26 @@ def bare_thinking(block: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in block.items() if key in _THINKING_KEYS}
 
 
-def _bytes(value: Any) -> bytes:
+def json_of(value: Any) -> bytes:
+    """A value as compact JSON, what is no JSON as its `repr`; empty if even that cannot be written."""
+    try:
+        # Without looking for keys that are no strings: that takes half as long.
+        return orjson.dumps(value, default=repr)
+    except TypeError:
+        pass
     try:
         return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # deeper or larger than JSON readers take; no request can hold it
-        return repr(type(value)).encode()
+    except TypeError:  # too deep, or an integer out of range: reported where it stands
+        return b""
 
 
 def hashed(block: Any) -> bytes:
     """A block's bytes for comparison: without its cache marker, its own keys in order of name."""
-    if type(block) is not dict and not isinstance(block, Mapping):
-        return _bytes(block)
-    # Order of a block's own keys says nothing; order inside a tool input reaches the model.
-    plain = {str(key): block[key] for key in sorted(block, key=str) if key != "cache_control"}
-    return _bytes(plain)
+    plain = block
+    if type(block) is dict or isinstance(block, Mapping):
+        # Order of a block's own keys says nothing; order inside a tool input reaches the model.
+        plain = {str(key): block[key] for key in sorted(block, key=str) if key != "cache_control"}
+    return json_of(plain) or repr(type(plain)).encode()
 
 
 class PrefixHash:
@@ -147,9 +153,10 @@ class Originals:
     order: dict[str, int] = field(default_factory=dict)  # thinking in the order it was made
     bound: dict[str, set[bytes]] = field(default_factory=dict)
     blocks: dict[str, Any] = field(default_factory=dict)
-    steps: list[list[str]] = field(default_factory=list)  # thinking of each assistant turn piece
+    layout: list[list[object]] = field(
+        default_factory=list
+    )  # by step: a piece of a turn, its blocks
     step_of: dict[str, int] = field(default_factory=dict)  # tool use id or thinking -> step
-    layout: list[list[object]] = field(default_factory=list)  # all blocks of each step
     compactions: list[Mapping[str, Any]] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)  # thinking that the provider takes no more
 
@@ -226,10 +233,9 @@ class Originals:
         Returns:
             Whether nothing in it came before, each call and all thinking, and all thinking has its seal.
         """
-        if not goes_on or not self.steps:
-            self.steps.append([])
+        if not goes_on or not self.layout:
             self.layout.append([])
-        layout, step_of, number, new = self.layout[-1], self.step_of, len(self.steps) - 1, True
+        layout, step_of, number, new = self.layout[-1], self.step_of, len(self.layout) - 1, True
         for block in blocks_of(item):
             kind = block.get("type") if type(block) is dict or isinstance(block, Mapping) else None
             if kind == "tool_use":
@@ -240,7 +246,6 @@ class Originals:
                     continue
                 key = f"{kind}:{_seal(block)}"
                 block = bare_thinking(block)
-                self.steps[-1].append(key)
                 self.blocks.setdefault(key, block)
             else:
                 if kind == "compaction":
@@ -260,7 +265,6 @@ class Originals:
         self.refused.update(self.order, self.blocks)
         for table in (self.bound, self.blocks, self.step_of):
             table.clear()
-        self.steps.clear()
         self.layout.clear()
 
     def step(self, block: object) -> int | None:
@@ -336,8 +340,8 @@ def run_unchanged(run: Iterable[Any], originals: Originals) -> bool:
                 thinking.append(bare_thinking(block))
         if step is not None:
             steps.add(step)
-    keys = (key for step in sorted(steps) for key in originals.steps[step])
-    return thinking == [originals.blocks[key] for key in keys]
+    came = (thought_key(block) for step in sorted(steps) for block in originals.layout[step])
+    return thinking == [originals.blocks[key] for key in came if key is not None]
 
 
 def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, int]]:

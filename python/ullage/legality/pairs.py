@@ -19,6 +19,7 @@ from ullage.legality.draft import (
     Draft,
     Slot,
     kind_of,
+    list_in,
     text_block,
     with_parts,
 )
@@ -222,12 +223,9 @@ def _displaced(twice: list[Any], pairs: _Pairs, policy: str) -> list[Any]:
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    content = result.get("content")
-    if isinstance(content, str):
-        return content.strip()
-    parts = content if isinstance(content, list | tuple) else ()
+    content, parts = result.get("content"), list_in(result, "content")
     texts = (str(part["text"]) for part in parts if kind_of(part) == "text" and "text" in part)
-    return "\n".join(texts).strip()
+    return (content if isinstance(content, str) else "\n".join(texts)).strip()
 
 
 def _place(draft: Draft, pairs: _Pairs) -> None:
@@ -495,8 +493,7 @@ def repair_citations(draft: Draft) -> None:
 
 
 def _searches(block: Any) -> list[Mapping[str, Any]]:
-    content = block.get("content") if kind_of(block) == "tool_result" else None
-    parts = content if isinstance(content, list | tuple) else ()
+    parts = list_in(block, "content") if kind_of(block) == "tool_result" else ()
     return [part for part in (block, *parts) if kind_of(part) == "search_result"]
 
 

@@ -12,10 +12,10 @@ from ullage._engine.digests import Violation
 from ullage._start import orjson, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidMessage, InvalidPolicy
-from ullage.legality.draft import error_at
+from ullage.legality.draft import error_at, list_in
 from ullage.legality.originals import Original, blocks_of
 from ullage.messages import SystemPrompt, Tools
-from ullage.policy.whole import nearest
+from ullage.policy import nearest
 from ullage.providers.registry import AnyProvider, provider_of
 
 # Parameters of a request other than its messages, by name: no rule would check a misspelled one.
@@ -325,9 +325,7 @@ def _thinking(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _edits(params: Mapping[str, Any]) -> Iterable[Any]:
-    management = params.get("context_management")
-    edits = management.get("edits") if isinstance(management, Mapping) else None
-    return edits if isinstance(edits, list | tuple) else ()
+    return list_in(params.get("context_management"), "edits")
 
 
 def _names(tools: Iterable[Any]) -> Iterable[str]:
@@ -356,24 +354,6 @@ def _version(params: Mapping[str, Any]) -> int:
 def whole(value: Any) -> int:
     """A count; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def json_bytes(value: Any) -> int:
-    """Bytes of a value as compact JSON, what is no JSON as its `repr`; 0 if even that cannot be written."""
-    return len(json_of(value))
-
-
-def json_of(value: Any) -> bytes:
-    """A value as compact JSON, what is no JSON as its `repr`; empty if even that cannot be written."""
-    try:
-        # Without looking for keys that are no strings: that takes half as long.
-        return orjson.dumps(value, default=repr)
-    except TypeError:
-        pass
-    try:
-        return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # too deep, or an integer out of range: reported where it stands
-        return b""
 
 
 def size_of(value: Any) -> int:
@@ -469,8 +449,7 @@ def _documents(
 ) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
     for index in indices:
         for position, block in enumerate(blocks_of(messages[index])):
-            nested = block.get("content") if isinstance(block, Mapping) else None
-            for part in (block, *(nested if isinstance(nested, list | tuple) else ())):
+            for part in (block, *list_in(block, "content")):
                 if isinstance(part, Mapping) and part.get("type") == "document":
                     yield index, position, part
 

@@ -14,7 +14,7 @@ from ullage._start import Frozen, hashlib, pattern
 from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
 from ullage.facts.sections import newest_item
-from ullage.facts.words import blocks_of, flat_text, is_host_only, text_of
+from ullage.facts.words import blocks_of, flat_text, is_host_only
 from ullage.levels.fold import fitted, record_of
 from ullage.levels.level import (
     NEVER,
@@ -30,7 +30,7 @@ from ullage.levels.snip import within
 from ullage.levels.view import TEXTS, Made, StageReport, View, names_of, spans, unrecorded
 from ullage.messages import uuid_of
 from ullage.policy import Policy
-from ullage.recall.text import NamedSpan, render
+from ullage.recall.text import NamedSpan, render, title_of
 
 if TYPE_CHECKING:
     from ullage.facts.model import Facts
@@ -112,18 +112,15 @@ class Collapse:
     @classmethod
     def load(cls, stored: Any) -> Self:
         """What `dump` gave."""
-        return cls(
-            staged=[Staged(**part) for part in stored["staged"]],
-            commits={
+        parts = {
+            "staged": [Staged(**part) for part in stored["staged"]],
+            "commits": {
                 name: Committed(tuple(map(tuple, part["parts"])), part["title"])
                 for name, part in stored["commits"].items()
             },
-            expanded=[NamedSpan(**part) for part in stored["expanded"]],
-            armed=stored["armed"],
-            last_run_tokens=stored["last_run_tokens"],
-            looked_tokens=stored.get("looked_tokens", 0),
-            untold=stored.get("untold", 0),
-        )
+            "expanded": [NamedSpan(**part) for part in stored["expanded"]],
+        }
+        return cls(**{**stored, **parts})
 
     def snapshot_record(self) -> dict[str, Any]:
         """The transcript's line with this state; the last one counts."""
@@ -148,7 +145,6 @@ LOOK_PERCENT = 2
 # Percent of the effective window that a commit must free: each one breaks the cached prefix far in front (P-8).
 GAIN_PERCENT = 5
 WAIT_SECONDS = 0.1
-TITLE_CHARS = 100
 
 
 def percent(context: Context) -> int:
@@ -390,8 +386,7 @@ def _committed(
     names = names_of([result for result in view.results() if result.message in inside])
     del names["tool_use_ids"]
     for span, (start, stop), _ in chosen:
-        words = " ".join(text_of(view.originals[start])[: 4 * TITLE_CHARS].split())
-        title = words[:TITLE_CHARS] or f"{stop - start} messages"
+        title = title_of(view.originals[start]) or f"{stop - start} messages"
         sources = (source for source in view.sources[start:stop] if isinstance(source, int))
         parts = tuple((part.start, part.stop - 1) for part in spans(sources))
         state.commits[span.collapse_id] = Committed(parts, title)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag, Role
-from ullage.counting.calibration import Weights
+from ullage.counting.calibration import Weights, measure_of
 from ullage.facts.sections import parse_summary, read_user_messages
 from ullage.facts.words import (
     Kind,
@@ -164,18 +164,14 @@ def _stood_for(view: View, at: int, history: Sequence[Mapping[str, Any]]) -> lis
     return [*_parts(there, range(len(there)), history)]
 
 
-def tokens_of(text: str, weights: Weights | None) -> int:
-    """Estimated tokens of a text; without weights characters / 4, rounded half up (TOK-1)."""
-    return int(core.rough_text(text) if weights is None else core.estimate_text(text, weights))
-
-
 def fitted(record: SpanRecord, tokens: int, weights: Weights | None) -> str | None:
     """The lines of a record within a budget, those of lowest rank first; `None` if not even the user's words fit."""
+    from ullage.summarizers.extractive import fitting_once, remark_lines
+
+    count = measure_of(weights)
 
     def measure(text: str) -> int:
-        return tokens_of(text, weights) + 2
-
-    from ullage.summarizers.extractive import fitting_once, remark_lines
+        return count(text) + 2
 
     room = tokens - _NOTE_TOKENS
     words = sum(measure(unit.text) for _, unit in record.own if unit.rank == WORDS)

@@ -39,24 +39,8 @@ class Pin(Frozen):
 
 def pin_of(name: str, content: str | Mapping[str, Any], *, by: str = "host") -> Pin:
     """A pin of a string, or of the text of a message, entry or block."""
-    if isinstance(content, str):
-        return Pin(name, clean(content), by)
-    if isinstance(content.get("text"), str):
-        return Pin(name, clean(content["text"]), by)
-    return Pin(name, text_of(content), by)
-
-
-def unpin(pins: Iterable[Pin], name: str) -> tuple[Pin, ...]:
-    """The pins without the one of this name.
-
-    Raises:
-        InvalidPolicy: There is no such pin.
-    """
-    listed = tuple(pins)
-    others = tuple(pin for pin in listed if pin.name != name)
-    if len(others) == len(listed):
-        raise InvalidPolicy("pin.name", name, "must be the name of a pin")
-    return others
+    text = content if isinstance(content, str) else content.get("text")
+    return Pin(name, clean(text) if isinstance(text, str) else text_of(content), by)
 
 
 def write_pins(pins: Iterable[Pin]) -> str:

@@ -11,20 +11,19 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from ullage.counting.models import Model
 from ullage.facts.calls import matches
 from ullage.facts.words import blocks_of
-from ullage.levels.context_management import (
+from ullage.levels.context_edits import (
     CLEAR_THINKING,
     CLEAR_TOOL_USES,
     COMPACT,
     betas,
     read_edits,
+    understands,
 )
 from ullage.levels.level import NEVER, NOW, Context, Level, PlainState, Rest
 from ullage.levels.view import StageReport, View, names_of
 from ullage.policy import Policy
-from ullage.providers.registry import AnyProvider, provider_of
 
 STAGE = "provider_clearing"
 # Tools that give back what left: clearing their answers would only have them called again.
@@ -72,12 +71,6 @@ def rest(context: Context) -> Rest:
     micro, cleared = context.policy.micro, context.state(ProviderClearing).cleared
     asks = micro.by_provider or micro.provider_compact_tokens
     return NOW if asks or cleared or context.view.cleared_elsewhere else NEVER
-
-
-def understands(provider: AnyProvider, model: Model | None) -> bool:
-    """Whether the request goes where Anthropic's context management is known."""
-    row = provider_of(provider)
-    return row.edits == "edits" and (model is None or model.provider == row.vendor)
 
 
 def management(policy: Policy, tools: Iterable[str]) -> dict[str, Any] | None:

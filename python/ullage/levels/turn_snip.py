@@ -18,7 +18,7 @@ from ullage.facts.words import text_of
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, turn_starts
 from ullage.levels.view import StageReport, View, unrecorded
 from ullage.messages import uuid_of
-from ullage.recall.text import NamedSpan, Tool, ToolAnswer
+from ullage.recall.text import NamedSpan, Tool, ToolAnswer, title_of
 
 STAGE = "turn_snip"
 
@@ -53,7 +53,6 @@ SNIP_TOOL = Tool(
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _HEX = pattern(r"[0-9a-f]", re.IGNORECASE)
-_TITLE_CHARS = 100
 _REASON_CHARS = 300
 
 
@@ -217,8 +216,7 @@ def _remove(view: View, state: TurnSnip) -> StageReport | None:
     uuids = [uuid for at in sorted(removed) if (uuid := view.uuid_at(at))]
     for name, (start, stop) in chosen.items():
         positions = [source for source in view.sources[start:stop] if isinstance(source, int)]
-        words = text_of(view.originals[start])[: 4 * _TITLE_CHARS].split()
-        title = " ".join(words)[:_TITLE_CHARS]
+        title = title_of(view.originals[start])
         state.removed[name] = NamedSpan(positions[0], positions[-1], title)
     why = "; ".join(filter(None, dict.fromkeys(reasons[name] for name in chosen)))[:_REASON_CHARS]
     report = view.rearranged(

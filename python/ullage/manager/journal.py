@@ -33,8 +33,7 @@ from ullage.manager.keeping import rewind
 from ullage.manager.machine import CallIds, Machine, Tracking, as_bytes
 from ullage.manager.values import Figure, Request, RequestRecord
 from ullage.messages import Item, common_length, message_of
-from ullage.policy import Policy
-from ullage.policy.whole import policy_given
+from ullage.policy import Policy, policy_given
 from ullage.transcript.index import Transcript
 from ullage.transcript.log import TranscriptLog, iso_of, line_of
 from ullage.transcript.records import MARK, STATE, snip

@@ -48,7 +48,7 @@ from ullage.providers.sdk_objects import given_as_json, read_response, without_n
 
 if TYPE_CHECKING:
     from ullage.manager.options import Log
-    from ullage.policy.whole import AutocompactPolicy
+    from ullage.policy import AutocompactPolicy
     from ullage.transcript.log import TranscriptLog
 
 

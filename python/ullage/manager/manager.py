@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping, MutableSequence, Seque
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from ullage.compaction.effects_runner import Providers, arun_flow, run_flow
+from ullage.counting.calibration import measure_of
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import Window, WindowSettings, warn_without_trigger
 from ullage.effects import CancelToken, Flow
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import context_edits, pipeline
-from ullage.levels.fold import tokens_of
-from ullage.levels.pins import Pin, pin_of, unpin
+from ullage.levels.pins import Pin, pin_of
 from ullage.levels.view import StageReport
 from ullage.manager import prepare
 from ullage.manager.keeping import ExclusiveGuard, Keeper
@@ -32,8 +32,7 @@ from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Decided, Recovery, Request, Usage
 from ullage.manager.whole_list import Followed, WholeLists
 from ullage.messages import Item, SDKObject, SystemPrompt, Tools, now_in_ms
-from ullage.policy import KeepPolicy, Policy
-from ullage.policy.whole import policy_given
+from ullage.policy import KeepPolicy, Policy, policy_given
 from ullage.providers.anthropic import read_thinking
 from ullage.providers.native_tools import CountedTools
 from ullage.providers.registry import provider_of
@@ -256,8 +255,10 @@ class ContextManager:
         Raises:
             InvalidPolicy: There is no pin of this name.
         """
-        remaining = unpin(self.machine.pins.values(), name)
-        self.machine.pins = {pin.name: pin for pin in remaining}
+        pins = self.machine.pins
+        if name not in pins:
+            raise InvalidPolicy("pin.name", name, "must be the name of a pin")
+        self.machine.pins = {key: pin for key, pin in pins.items() if key != name}
         self._keeper.commit("unpin")
 
     # ---- output ------------------------------------------------------------------------------
@@ -802,10 +803,8 @@ class ContextManager:
 
     def pins(self) -> dict[str, tuple[Pin, int]]:
         """All pins by name, each with what it costs in tokens."""
-        weights = self.machine.view.weights
-        return {
-            name: (pin, tokens_of(pin.text, weights)) for name, pin in self.machine.pins.items()
-        }
+        measure = measure_of(self.machine.view.weights)
+        return {name: (pin, measure(pin.text)) for name, pin in self.machine.pins.items()}
 
     # ---- tools for the model -----------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from ullage._start import pattern
-from ullage.legality.params import json_of
+from ullage.legality.originals import json_of
 from ullage.messages import Item, same_items
 from ullage.providers.registry import Provider
 from ullage.requests.to_request import Continued, Outgoing, outgoing

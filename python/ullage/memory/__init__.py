@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 from ullage._start import table
 
@@ -14,6 +13,4 @@ def wording(name: str) -> str:
     return text
 
 
-@cache
-def _prompts() -> dict[str, Any]:
-    return table(__file__, "prompts.toml")
+_prompts = cache(partial(table, __file__, "prompts.toml"))

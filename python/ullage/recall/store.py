@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 from ullage._start import Frozen, hashlib, pathlib, pattern
 from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
-from ullage.facts.words import blocks_of, text_of
+from ullage.facts.words import blocks_of
 from ullage.messages import Item, is_summary, message_of, role_of, uuid_of
-from ullage.recall.text import NamedSpan, call_title, content_text, render
+from ullage.recall.text import NamedSpan, call_title, content_text, render, title_of
 from ullage.transcript import records
 from ullage.transcript.index import Transcript
 from ullage.transcript.render import rendered
@@ -112,13 +112,11 @@ class FileStore:
         return texts.pop() if len(texts) == 1 else None
 
     def _under(self, name: str) -> Iterator[pathlib.Path]:
-        """Files of an id; those without a hash were written by older versions."""
+        """Files of an id."""
         stem = file_stem(name)
         with suppress(OSError):
             for path in self.folder.iterdir():
-                match = _PLACE.fullmatch(path.name)
-                old = match is None and path.name in (f"{stem}.txt", f"{stem}.json")
-                if old or (match is not None and match[1] == stem):
+                if (match := _PLACE.fullmatch(path.name)) and match[1] == stem:
                     yield path
 
     def _read(self, path: pathlib.Path) -> str | None:
@@ -129,12 +127,19 @@ def _is_own(path: pathlib.Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def write_whole(path: pathlib.Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file whole or not at all, readable only by its owner, in a folder that exists; after an `OSError` the old content is intact."""
+def write_whole(
+    path: pathlib.Path, data: bytes, *, sync: bool = True, folder: int | None = None
+) -> None:
+    """Write a file whole or not at all, readable only by its owner, in a folder that exists; after an error the old content is intact.
+
+    `folder`: the open folder that `path` is relative to; `None`: it is not.
+    """
     draft = path.parent / f".{path.name}.{os.getpid()}-{threading.get_ident()}.part"
     try:
-        draft.unlink(missing_ok=True)  # a leftover of a killed process
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
+        with suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=folder)  # a leftover of a killed process
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
+        fd = os.open(draft, flags, 0o600, dir_fd=folder)
         try:
             unwritten = memoryview(data)
             while unwritten:
@@ -143,16 +148,16 @@ def write_whole(path: pathlib.Path, data: bytes, *, sync: bool = True) -> None:
                 os.fsync(fd)
         finally:
             os.close(fd)
-        draft.replace(path)
+        os.replace(draft, path, src_dir_fd=folder, dst_dir_fd=folder)
         if sync and os.name == "posix":  # makes the new name durable; only POSIX systems need it
-            fd = os.open(path.parent, os.O_RDONLY)
+            fd = os.open(path.parent, os.O_RDONLY, dir_fd=folder)
             try:
                 os.fsync(fd)
             finally:
                 os.close(fd)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
-            draft.unlink(missing_ok=True)
+            os.unlink(draft, dir_fd=folder)
         raise
 
 
@@ -388,10 +393,6 @@ def _results_in(item: Item) -> Iterator[Mapping[str, Any]]:
 # What is in the history but not in the request, found by comparing the two, so that no level can forget to report it.
 
 
-# One line of a list that the model reads; a longer one costs tokens for each removed part.
-_TITLE_CHARS = 100
-
-
 class Left(Frozen):
     """One thing that was removed from the context.
 
@@ -479,6 +480,5 @@ def _is_input(item: Item) -> bool:
 def _messages(archive: Archive, handle: str, first: int, last: int) -> Left:
     recalled = archive.resolve(handle)
     span = archive.spans.get(handle)
-    words = " ".join(text_of(recalled.items[0])[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
-    title = (span.title if span else "") or words or recalled.title
+    title = (span.title if span else "") or title_of(recalled.items[0]) or recalled.title
     return Left(handle, "messages", title, len(recalled.text), first, last)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from ullage._start import Frozen, orjson, pattern
 from ullage.facts.calls import describe, read_call
-from ullage.facts.words import blocks_of
+from ullage.facts.words import blocks_of, text_of
 from ullage.messages import role_of
 from ullage.providers.registry import AnyProvider, provider_of
 
@@ -94,6 +94,16 @@ def _escaped(char: re.Match[str]) -> str:
 
 
 # Messages of the history under a name of their own.
+
+
+TITLE_CHARS: Final = (
+    100  # the model reads a list of titles: a longer one costs tokens for each removed part
+)
+
+
+def title_of(item: Any) -> str:
+    """The first words of a message, in one line; empty if it has no text."""
+    return " ".join(text_of(item)[: 4 * TITLE_CHARS].split())[:TITLE_CHARS]
 
 
 class NamedSpan(NamedTuple):

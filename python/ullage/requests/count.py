@@ -18,7 +18,10 @@ from ullage._engine import core
 from ullage.counting.calibration import DEFAULT_MODEL, weights_for
 from ullage.counting.exact import count_tokens_exact, encoding_for
 from ullage.counting.models import Model, ModelTable
+from ullage.effects import Call, Cancelled, Flow, adrive, drive
 from ullage.exceptions import InvalidMessage, InvalidPolicy
+from ullage.legality.draft import list_in
+from ullage.legality.originals import json_of
 from ullage.messages import Item, SystemPrompt, check_list
 from ullage.providers import anthropic, openai_responses
 from ullage.providers.registry import Form
@@ -90,8 +93,7 @@ def exact_message(message: Any, row: Model) -> int:
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[str]:
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list | tuple) else ():
+    for call in list_in(message, "tool_calls"):
         body = call.get("function") or call.get("custom") if isinstance(call, Mapping) else None
         function = body if isinstance(body, Mapping) else {}
         yield str(function.get("name", ""))
@@ -389,20 +391,7 @@ class RemoteCounter:
             InvalidMessage: An item is no message.
             InvalidPolicy: The client is asynchronous; use `acount`.
         """
-        body, key, counted = self._before(messages, system, tools)
-        if counted is None:
-            try:
-                answer = self._ask(body)
-            except Exception as error:
-                counted = self._failed(error)
-            else:
-                if inspect.isawaitable(answer):
-                    getattr(answer, "close", lambda: None)()
-                    raise InvalidPolicy(
-                        "client", type(answer).__name__, "must answer at once", hint="use acount()"
-                    )
-                counted = self._remembered(key, answer)
-        return self._counted(counted, messages, system, tools)
+        return drive(self._flow(messages, system, tools), _called)
 
     async def acount(
         self,
@@ -412,16 +401,23 @@ class RemoteCounter:
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> Counted:
         """`count`, for an asynchronous client; a synchronous one blocks the loop while it is asked."""
+        return await adrive(self._flow(messages, system, tools), _called)
+
+    def _flow(self, messages: Sequence[Item], system: Any, tools: Any) -> Flow[Counted]:
         body, key, counted = self._before(messages, system, tools)
         if counted is None:
             try:
-                answer = self._ask(body)
-                answer = await answer if inspect.isawaitable(answer) else answer
+                answer = yield Call(self._ask, (body,))
+            except Cancelled:
+                raise
             except Exception as error:
                 counted = self._failed(error)
             else:
                 counted = self._remembered(key, answer)
-        return self._counted(counted, messages, system, tools)
+        if isinstance(counted, Counted):
+            return counted
+        estimate = count_request(messages, model=self.model, system=system, tools=tools)
+        return Counted(estimate.tokens, "estimate", counted)
 
     # ---- before and after the call -----------------------------------------------------------
 
@@ -431,7 +427,8 @@ class RemoteCounter:
         """The request's body, its key, and a remembered count, or why the endpoint is not asked, or `None`: ask it."""
         parts = self._shape.to_provider(messages, system=system, tools=tools or None).parts
         body = {"model": self.model, **parts}
-        key, now = _key(body), self._clock()
+        written = json_of(body) or repr(body).encode("utf-8", "surrogatepass")
+        key, now = hashlib.blake2b(written, digest_size=16).digest(), self._clock()
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
@@ -451,6 +448,10 @@ class RemoteCounter:
         return f"{type(error).__name__}: {error}"[:200]
 
     def _remembered(self, key: bytes, answer: Any) -> Counted | str:
+        if inspect.isawaitable(answer):
+            getattr(answer, "close", lambda: None)()
+            limit, hint = "must answer at once", "use acount()"
+            raise InvalidPolicy("client", type(answer).__name__, limit, hint=hint)
         tokens = answer if type(answer) is int else getattr(answer, "input_tokens", None)
         if type(tokens) is not int or tokens < 0:
             return self._failed(ValueError(f"no token count in {type(answer).__name__}"))
@@ -461,12 +462,9 @@ class RemoteCounter:
                 self._cache.popitem(last=False)
         return Counted(tokens, "remote")
 
-    def _counted(self, counted: Counted | str, messages: Any, system: Any, tools: Any) -> Counted:
-        """The count; with a reason in its place, the estimate."""
-        if isinstance(counted, Counted):
-            return counted
-        estimate = count_request(messages, model=self.model, system=system, tools=tools)
-        return Counted(estimate.tokens, "estimate", counted)
+
+def _called(call: Any) -> Any:
+    return call.function(*call.args)
 
 
 def _endpoint(client: object, timeout_seconds: float) -> tuple[Form, Callable[..., Any]]:
@@ -488,11 +486,3 @@ def _attribute(value: Any, path: str) -> Any:
     for name in path.split("."):
         value = getattr(value, name, None)
     return value
-
-
-def _key(body: Mapping[str, Any]) -> bytes:
-    try:
-        text = orjson.dumps(body)
-    except TypeError:
-        text = repr(body).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(text, digest_size=16).digest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeVar, Unpack
+from typing import Any, Final, TypeVar, Unpack
 
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage
@@ -57,16 +57,6 @@ class Outgoing:
     def __repr__(self) -> str:
         counts = f"repairs={len(self.repairs)}, losses={len(self.losses)}, left={len(self.left)}"
         return f"Outgoing({self.provider}, {len(self.messages)} messages, {counts})"
-
-
-class _Asked(NamedTuple):
-    """A conversation in a provider's format, and what its rules are asked with."""
-
-    provider: Provider
-    shape: Shaped
-    items: Sequence[Any]  # a user's message ends them if `waits`
-    waits: bool
-    arguments: dict[str, Any]
 
 
 def outgoing(
@@ -175,10 +165,11 @@ def report_of(
     **named: Unpack[RequestParameters],
 ) -> Report:
     """What the provider would refuse in the conversation, translated but not repaired; the arguments are those of `outgoing`."""
-    asked = _asked(
-        messages, provider, model, system, tools, original, parameters(report_of, params, named)
+    named_params = parameters(report_of, params, named)
+    *_, asked, _, arguments = _asked(
+        messages, provider, model, system, tools, original, named_params
     )
-    return _on_each(lambda part: validate(part, **asked.arguments), asked.items)
+    return _on_each(lambda part: validate(part, **arguments), asked)
 
 
 def rules_model(name: str | None, provider: AnyProvider) -> str | None:
@@ -195,7 +186,8 @@ def _asked(
     tools: Any,
     original: Any,
     params: Mapping[str, Any],
-) -> _Asked:
+) -> tuple[Provider, Shaped, Sequence[Any], bool, dict[str, Any]]:
+    """The provider's row, the conversation in its format, its items, whether a user's message was put after them, what the rules are asked with."""
     row = provider_of(provider, writable=True)
     shape = row.shape.to_provider(_read(messages), system=system, tools=tools)
     parts = shape.parts
@@ -210,7 +202,7 @@ def _asked(
         "original": original if row.internal else None,
         "params": {**_nested_tools(row, parts), **params},
     }
-    return _Asked(row, shape, [*items, row.user_message(".")] if waits else items, waits, arguments)
+    return row, shape, [*items, row.user_message(".")] if waits else items, waits, arguments
 
 
 def _nested_tools(provider: Provider, parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from ullage.counting.calibration import weights_for
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.facts.sections import newest_item
 from ullage.messages import BOUNDARY, SOURCE_ROLE, BlockView, Item, as_blocks, is_summary, now_in_ms
-from ullage.policy.whole import refuse_unknown
+from ullage.policy import refuse_unknown
 from ullage.providers.anthropic import clean_entries
 from ullage.providers.openai_responses import _ResponsesWriter as ResponsesWriter
 from ullage.sessions.load import (

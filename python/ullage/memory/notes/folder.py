@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ullage._start import optional
 from ullage.exceptions import InvalidNote, LogConflict, PathRefused, StoreError, UllageError
+from ullage.transcript.log import lock_file
 
 if TYPE_CHECKING:
     from anthropic.lib.tools import BetaAbstractMemoryTool
@@ -347,15 +348,6 @@ class Sandbox:
                         infos.append(FileInfo(path, info.st_size, info.st_mtime_ns))
         return sorted(infos)
 
-    def stamp(self) -> list[tuple[str, int, int]]:
-        """What tells whether any file changed: one look, in the order of the file system, nothing checked or sorted."""
-        stamps: list[tuple[str, int, int]] = []
-        for entry in self._entries():
-            with suppress(OSError):  # removed since
-                info = entry.stat(follow_symlinks=False)
-                stamps.append((entry.path, info.st_size, info.st_mtime_ns))
-        return stamps
-
     def _entries(self) -> Iterator[os.DirEntry[str]]:
         """All that lies below the root and is no folder, links and drafts included."""
         folders = [str(self.root)]
@@ -506,7 +498,7 @@ class MemoryFolder:
         self.path = Path(path)
         self.sandbox = Sandbox(self.path)
         self._cache: dict[str, tuple[FileInfo, Note | Problem]] = {}
-        self._stamp: list[tuple[str, int, int]] | None = None
+        self._files: list[FileInfo] | None = None
         self._heads: list[Note | Problem] = []
         self._mutex, self._depth = threading.RLock(), 0
         self.version = 0  # grows with every change that was seen
@@ -571,13 +563,12 @@ class MemoryFolder:
 
     def _all(self) -> list[Note | Problem]:
         """Heads of all files, newest first. One look at the folder; nothing is read where nothing changed."""
-        stamp = self.sandbox.stamp()
-        if stamp != self._stamp:
-            files = self.sandbox.files(suffix=".md")
+        files = self.sandbox.files(suffix=".md")
+        if files != self._files:
             infos = [info for info in files if info.path.rpartition("/")[2] != INDEX]
             self._cache = {info.path: self._read_head(info) for info in infos}
             newest = sorted(infos, key=lambda info: (-info.changed_ns, info.path))
-            self._stamp, self._heads = stamp, [self._cache[info.path][1] for info in newest]
+            self._files, self._heads = files, [self._cache[info.path][1] for info in newest]
             self.version += 1
         return self._heads
 
@@ -686,11 +677,7 @@ class MemoryFolder:
                 handle = os.open(self.path / ".lock", flags, 0o600)
             except OSError as exc:
                 raise StoreError(exc.strerror or str(exc), path=str(self.path)) from exc
-            # Without such locks, replacing whole files is all that protects.
-            with suppress(ImportError):
-                import fcntl
-
-                fcntl.flock(handle, fcntl.LOCK_EX)
+            lock_file(handle, str(self.path), wait=True)
             self._depth += 1
             try:
                 yield
@@ -759,12 +746,6 @@ class MemoryAnswer(NamedTuple):
 
     text: str
     is_error: bool = False
-
-
-class _CommandError(UllageError):
-    """An error in the words that the model knows."""
-
-    code = "memory_tool"
 
 
 class MemoryTool:
@@ -837,7 +818,7 @@ class MemoryTool:
         try:
             self.folder.sandbox.write(path, _text_of(command, "file_text").encode(), new=True)
         except LogConflict:
-            raise _CommandError(f"File {_shown(path)} already exists") from None
+            raise UllageError(f"File {_shown(path)} already exists") from None
         return f"File created successfully at: {_shown(path)}"
 
     def _str_replace(self, command: Mapping[str, Any]) -> str:
@@ -846,12 +827,12 @@ class MemoryTool:
         text = self._text(path)
         places = [match.start() for match in re.finditer(f"(?={re.escape(old)})", text) if old]
         if not places:
-            raise _CommandError(
+            raise UllageError(
                 f"No replacement was performed, old_str `{old}` did not appear verbatim in {_shown(path)}."
             )
         if len(places) > 1:
             lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in places)
-            raise _CommandError(
+            raise UllageError(
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. Please ensure it is unique"
             )
         changed = text.replace(old, new)
@@ -866,7 +847,7 @@ class MemoryTool:
         text = self._text(path)
         lines = text.removesuffix("\n").split("\n") if text else []
         if type(at) is not int or not 0 <= at <= len(lines):
-            raise _CommandError(
+            raise UllageError(
                 f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}]."
             )
         lines.insert(at, added.rstrip("\n"))
@@ -877,7 +858,7 @@ class MemoryTool:
     def _delete(self, command: Mapping[str, Any]) -> str:
         path = _path(command, "path")
         if not path:
-            raise _CommandError(f"Cannot delete the {ROOT} directory itself")
+            raise UllageError(f"Cannot delete the {ROOT} directory itself")
         files = [info.path for info in self.folder.sandbox.files()]
         for file in [file for file in files if file.startswith(f"{path}/")] or [path]:
             with _missing_path(file):
@@ -887,12 +868,12 @@ class MemoryTool:
     def _rename(self, command: Mapping[str, Any]) -> str:
         old, new = _path(command, "old_path"), _path(command, "new_path")
         if not old:
-            raise _CommandError(f"Cannot rename the {ROOT} directory itself")
+            raise UllageError(f"Cannot rename the {ROOT} directory itself")
         try:
             with _missing_path(old):
                 self.folder.sandbox.rename(old, new)
         except LogConflict:
-            raise _CommandError(f"The destination {_shown(new)} already exists") from None
+            raise UllageError(f"The destination {_shown(new)} already exists") from None
         return f"Successfully renamed {_shown(old)} to {_shown(new)}"
 
     def _text(self, path: str) -> str:
@@ -916,14 +897,14 @@ def _missing_path(path: str, advice: str = "") -> Iterator[None]:
         yield
     except StoreError as exc:
         if isinstance(exc.__cause__, FileNotFoundError):
-            raise _CommandError(f"The path {_shown(path)} does not exist{advice}") from exc
+            raise UllageError(f"The path {_shown(path)} does not exist{advice}") from exc
         raise
 
 
 def _text_of(command: Mapping[str, Any], key: str) -> str:
     value = command.get(key)
     if not isinstance(value, str):
-        raise _CommandError(f"`{key}` must be a string")
+        raise UllageError(f"`{key}` must be a string")
     return value
 
 
@@ -931,7 +912,7 @@ def _path(command: Mapping[str, Any], key: str) -> str:
     """The path below the root; `PathRefused` in the words of the caller's path."""
     value = _text_of(command, key)
     if value != ROOT and not value.startswith(f"{ROOT}/"):
-        raise _CommandError(f"Path must start with {ROOT}, got: {value}")
+        raise UllageError(f"Path must start with {ROOT}, got: {value}")
     return value.removeprefix(ROOT).strip("/")
 
 

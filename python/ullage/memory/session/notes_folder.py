@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ullage.exceptions import LogConflict, StoreError
+from ullage.recall.store import write_whole
 from ullage.transcript.log import lock_file
 
 NOTES = "summary.md"
@@ -286,21 +287,7 @@ class _Folder:
             os.close(fd)
 
     def write(self, name: str, data: bytes) -> None:
-        draft = f".{name}.{os.getpid()}.{time.monotonic_ns()}{_PART}"
-        fd = self._open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            old, new = self._named(draft), self._named(name)
-            os.replace(old, new, src_dir_fd=self._fd, dst_dir_fd=self._fd)
-            if self._fd is not None:
-                os.fsync(self._fd)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(self._named(draft), dir_fd=self._fd)
-            raise
+        write_whole(Path(self._named(name)), data, folder=self._fd)
 
     def sweep(self) -> None:
         """Remove drafts that a killed process left; only the holder of the lock may."""

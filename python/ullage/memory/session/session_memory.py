@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ullage.compaction.cut import read_source
 from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_thread
 from ullage.compaction.job import Remembered
-from ullage.counting.calibration import Weights
+from ullage.counting.calibration import Weights, measure_of
 from ullage.effects import Call, Flow, Wait
 from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots
 from ullage.exceptions import StoreError
@@ -29,7 +29,6 @@ from ullage.memory.session.update import (
     UpdateReport,
     foreign,
     load,
-    measure_of,
     shown_path,
     update_flow,
 )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ullage._engine import core
 from ullage.compaction.cut import CompactionInput, read_source
 from ullage.compaction.summary_call import _map_text, filled
-from ullage.counting.calibration import Weights
+from ullage.counting.calibration import Weights, measure_of
 from ullage.counting.media_stripping import strip_media
 from ullage.effects import Call, Cancelled, Flow, Summarize
 from ullage.exceptions import LogConflict, StoreError, UllageError
@@ -36,6 +36,7 @@ from ullage.memory.session.template import (
     TITLES,
     EditsAnswer,
     Excess,
+    Measure,
     NotesEdit,
     Record,
     Refusal,
@@ -58,7 +59,6 @@ from ullage.summarizers import extractive, lines as summary_lines
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, inline, one_line
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer
 
-Measure = Callable[[str], int]
 _ALL = 1 << 40
 
 _NAMES = "Codebase and System Documentation"
@@ -605,13 +605,6 @@ class Loaded(NamedTuple):
     def text(self) -> str:
         """The notes, or the empty form where there are none."""
         return self.notes.text if self.notes.exists else self.template
-
-
-def measure_of(weights: Weights | None) -> Callable[[str], int]:
-    """Tokens of a text, by weights or roughly."""
-    if weights is None:
-        return lambda text: int(core.rough_text(text))
-    return lambda text: int(core.estimate_text(text, weights))
 
 
 def shown_path(folder: NotesPlace) -> str:

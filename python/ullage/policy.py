@@ -1,4 +1,8 @@
-"""`Policy`: its fields, each with a unit, a reason and limits, checked when it is created; all groups together, presets, files, printing."""
+"""Every number that decides what is compacted, when and how far: frozen, validated, printable; each with a unit, a reason and limits.
+
+A `Policy` is made of small groups, one per level. Two presets: `Policy.buffered()` uses fixed buffers below the window,
+`Policy.ladder()` shares of the window. `Policy.load()` applies a TOML file and keyword overrides to a preset.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, NamedTuple, Self, cast, dataclass_transform
+from typing import Any, Final, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 from ullage._start import Frozen, pathlib
 from ullage.exceptions import InvalidPolicy
+
+_T = TypeVar("_T")
 
 
 class EffectiveValue(NamedTuple):
@@ -30,28 +36,28 @@ def number(
     low: int = 0,
     high: int | None = None,
     least: int | None = None,
-) -> Any:
+) -> int:
     """A field of a whole number; `least`: the smallest sensible value of a size that shrinks in a small window (WIN-8)."""
     rules = {"unit": unit, "why": why, "low": low, "high": high, "least": least}
     return dataclasses.field(default=default, metadata=rules)
 
 
-def percent(default: int, whole: str, why: str, *, low: int = 0, high: int = 100) -> Any:
+def percent(default: int, whole: str, why: str, *, low: int = 0, high: int = 100) -> int:
     """A share of something."""
     return number(default, f"percent of {whole}", why, low=low, high=high)
 
 
-def choice(default: Any, why: str, *choices: Any) -> Any:
+def choice(default: _T, why: str, *choices: _T) -> _T:
     """A field that is one of some values."""
     return dataclasses.field(default=default, metadata={"why": why, "choices": choices})
 
 
-def switch(default: bool, why: str) -> Any:
+def switch(default: bool, why: str) -> bool:
     """A field that is on or off."""
     return choice(default, why, True, False)
 
 
-def names(default: tuple[str, ...], why: str) -> Any:
+def names(default: tuple[str, ...], why: str) -> tuple[str, ...]:
     """A field of names or patterns."""
     return dataclasses.field(default=default, metadata={"why": why})
 
