@@ -603,9 +603,6 @@ class Policy:
     def fitted(self, window_tokens: int) -> Self:
         """The policy for a window: below 100 000 tokens its sizes are shares (WIN-8); explicitly set values stay.
 
-        Args:
-            window_tokens: The context window.
-
         Example:
             >>> Policy.buffered().fitted(8_192).truncate.margin_tokens
             81

@@ -74,11 +74,7 @@ class WindowSettings(Frozen, kw_only=True):
 
     @classmethod
     def read(cls, values: Mapping[str, str]) -> WindowSettings:
-        """Settings from variables. An invalid value is ignored, and listed with a reason.
-
-        Args:
-            values: By the names of `ullage._env`; an absent or empty one is not set.
-        """
+        """Settings from variables, by the names of `ullage._env`; an absent or empty one is not set, an invalid one listed with a reason."""
         ignored: list[IgnoredSetting] = []
 
         def number(name: str, most: int | None = None) -> fractions.Fraction | None:
@@ -165,11 +161,7 @@ class NoTriggerWarning(UserWarning):
 
 
 def scaled(tokens: int, window_tokens: int) -> int:
-    """A fixed number of tokens, fitted to a window: unchanged from 100 000 tokens on, below that the same share.
-
-    Args:
-        tokens: The value for a large window.
-        window_tokens: The context window.
+    """A number of tokens for a large window, fitted to a window: unchanged from 100 000 tokens on, below that the same share.
 
     Example:
         >>> scaled(20_000, 200_000), scaled(20_000, 8_192)
@@ -330,12 +322,7 @@ def window_for(
 
 
 def warn_without_trigger(marks: Window, overhead_tokens: int) -> None:
-    """Warn once if system prompt and tools alone reach the trigger, so that no compaction can go below it.
-
-    Args:
-        marks: The window of the model.
-        overhead_tokens: System prompt and tool definitions, estimated.
-    """
+    """Warn once if system prompt and tools alone, estimated, reach the trigger, so that no compaction can go below it."""
     if marks.autocompact and overhead_tokens >= marks.threshold:
         warnings.warn(
             f"no automatic compaction is possible with {marks.model!r}: system prompt and tools take {overhead_tokens:,} tokens, "

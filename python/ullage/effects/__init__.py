@@ -181,16 +181,7 @@ def _perform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
 async def adrive(
     flow: Flow[T], perform: Callable[[Effect], Any], *, cancel: CancelToken | None = None
 ) -> T:
-    """Run a flow to its end; awaitable results are awaited, `Together` runs in parallel.
-
-    Args:
-        flow: A fresh generator.
-        perform: Does one effect and returns its result or an awaitable of it.
-        cancel: See `drive`. Cancelling the task ends the flow in the same way.
-
-    Returns:
-        What the flow returns.
-    """
+    """`drive`; awaitable results are awaited, `Together` runs in parallel. Cancelling the task ends the flow as `cancel` does."""
     stop = _Stop(cancel)
     step: Callable[[Any], Effect] = flow.send
     value: Any = None

@@ -211,12 +211,7 @@ class BackgroundRunner:
     # ---- asked by the host -------------------------------------------------------------------
 
     def submit(self, work: BackgroundWork, *, mode: Mode | None = None) -> str:
-        """Begin, or wait for what is running; returns `begun`, `waiting` or `no_slot`.
-
-        Args:
-            work: Not submitted before.
-            mode: For this work alone; `None`: that of the runner.
-        """
+        """Begin work that was not submitted before, or let it wait; returns `begun`, `waiting` or `no_slot`. `mode` `None`: the runner's."""
         self._give_up_stale()
         with self._guard():
             work.asked = self._clock()

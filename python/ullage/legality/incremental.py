@@ -342,12 +342,7 @@ class Repairer:
         return done
 
     def passes(self, messages: Sequence[Item], ledger: core.Ledger) -> bool:
-        """Whether `repair` gives this very list, in Anthropic's form; then it counts as sent. False: `repair` has to be called.
-
-        Args:
-            messages: As there.
-            ledger: As there.
-        """
+        """Whether `repair`, with these arguments, gives this very list, in Anthropic's form; then it counts as sent. False: call it."""
         legal = self._follow(messages, ledger)
         if legal and self._tracking:
             self._track.sent(None)

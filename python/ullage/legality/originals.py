@@ -206,11 +206,7 @@ class Originals:
     ) -> None:
         """Adds messages that came after a compaction: each is bound to all that stands before it.
 
-        Args:
-            messages: The context, kept messages included.
-            fresh: Positions of those that were not in an earlier context.
-            system: The system prompt.
-            tools: The tools.
+        `messages`: the context, kept messages included; `fresh`: positions of those that were not in an earlier one.
         """
         previous = ""
         for item in (item for at, item in enumerate(messages) if at in fresh):

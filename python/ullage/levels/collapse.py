@@ -46,17 +46,16 @@ class Staged(Frozen):
     last: int  # and of its last
     summary: str = field(repr=False)  # what stands in the placeholder
     risk: int  # 0 (nothing would be missed) to 1000
-    staged_ms: int = 0  # when, in milliseconds since the epoch; 0: unknown
-    first_uuid: str = ""  # of the first entry; empty: it has none
-    last_uuid: str = ""  # of the last
-    count: int = 0  # how many messages there were; 0: unknown, as after a resume
-    ends: str = ""  # what the id is made of; empty: the uuids, else the positions
+    staged_ms: int  # when, in milliseconds since the epoch; 0: unknown
+    first_uuid: str  # of the first entry; empty: it has none
+    last_uuid: str  # of the last
+    count: int  # how many messages there were
+    ends: str  # what the id is made of: names of the two, or their positions
 
     @property
     def collapse_id(self) -> str:
         """The same in every process: a hash of its ends."""
-        ends = self.ends or f"{self.first_uuid or self.first}|{self.last_uuid or self.last}"
-        return hashlib.sha256(ends.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return hashlib.sha256(self.ends.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 class Committed(NamedTuple):
@@ -331,7 +330,7 @@ def _place(view: View, span: Staged) -> tuple[int, int] | None:
     run = view.sources[start : start + span.last - span.first + 1]
     places = [source for source in run if isinstance(source, int) and source <= span.last]
     whole = run[: len(places)] == places and places[-1] == span.last
-    return (start, start + len(places)) if whole and span.count in (0, len(places)) else None
+    return (start, start + len(places)) if whole and span.count == len(places) else None
 
 
 def _tokens_of(view: View, span: Staged) -> int:

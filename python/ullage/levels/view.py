@@ -327,10 +327,8 @@ class View:
     Untouched messages are the objects that were added. Adding costs the new message only; rewriting
     (`decide`, `append_text`, `rearrange`) may cost a walk, and happens seldom.
 
-    Lists are replaced, never changed, once `snapshot` has handed them out: a request stays what it was.
-
-    Args:
-        weights: For the calibrated estimate; `None`: characters / 4.
+    Lists are replaced, never changed, once `snapshot` has handed them out: a request stays what it was. Without weights a token is
+    four characters.
     """
 
     def __init__(self, weights: Weights | None = None) -> None:

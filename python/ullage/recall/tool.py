@@ -107,11 +107,7 @@ class Recall:
         return self.archive.resolve(handle)
 
     def call(self, given: object) -> ToolAnswer:
-        """The answer to a call of the tool; an invalid call is answered with an error, never raised.
-
-        Args:
-            given: The call's `input`.
-        """
+        """The answer to a call of the tool with this `input`; an invalid call is answered with an error, never raised."""
         try:
             return ToolAnswer(self._answer(given if isinstance(given, Mapping) else {}))
         except (UnknownHandle, InvalidPolicy, StoreError) as exc:

@@ -120,13 +120,7 @@ _BEFORE: Final = {"role": "user", "content": "."}
 
 
 class Continued:
-    """Writes what is added at the end of a conversation, as `outgoing` would, without what stands before it.
-
-    Args:
-        provider: Whose form.
-        model: Name of the model.
-        parts: Of the body around the conversation.
-    """
+    """Writes what is added at the end of a conversation, as `outgoing` would, without what stands before it; `parts`: of the body around it."""
 
     def __init__(self, provider: Provider, model: str, parts: Mapping[str, Any]) -> None:
         options = {"model": rules_model(model, provider), "params": _nested_tools(provider, parts)}

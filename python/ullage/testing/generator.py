@@ -37,11 +37,8 @@ class Rng:
     """A stream of choices.
 
     Built on `random.Random(int).random()` alone: the only sequence that Python promises to keep
-    from version to version (`choice`, `shuffle` and `sample` have changed theirs).
-
-    Args:
-        seed: Any int; its low 64 bits count.
-        stream: Name of an independent stream of the same seed.
+    from version to version (`choice`, `shuffle` and `sample` have changed theirs). Of the seed the low 64 bits count;
+    `stream` names an independent stream of the same seed.
     """
 
     __slots__ = ("_next", "_seed")

@@ -123,12 +123,7 @@ def case(text: str, target: int) -> Case:
 
 
 def cases(seed: int, most_turns: int = 60) -> Iterator[Case]:
-    """Made conversations without end, the same for the same seed.
-
-    Args:
-        seed: They are made from.
-        most_turns: In one of them, or one more.
-    """
+    """Made conversations without end, the same for the same seed, of `most_turns` or one more at the most."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     while True:
         turns = [Turn("user", 0, (rng.randint(3, 120),))]
@@ -944,13 +939,7 @@ def _broken(compactor: Compactor, law: Law, tried: Case) -> str | None:
 
 
 def smaller(tried: Case, broken: Callable[[Case], object], most: int = 400) -> Case:
-    """The smallest case found that still breaks: fewer turns first, then fewer words.
-
-    Args:
-        tried: A case that breaks.
-        broken: Whether another one does.
-        most: Cases that are tried.
-    """
+    """The smallest case found that is still `broken`: fewer turns first, then fewer words; at most so many are tried."""
     smaller_cases = _smaller(tried)
     for _ in range(most):
         one = next(smaller_cases, None)

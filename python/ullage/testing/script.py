@@ -103,9 +103,7 @@ _FAILURES = {name: Failure(**row) for name, row in WORDS["failures"].items()}
 def failure(kind: str, *, retry_after: float | None = None) -> Failure:
     """An error that is no overflow: `overloaded`, `server_error`, `rate_limit`, `auth`, `binding`.
 
-    Args:
-        kind: Which.
-        retry_after: Seconds that the answer asks to wait; `None`: it does not say.
+    `retry_after`: seconds that the answer asks to wait; `None`: it does not say.
 
     Raises:
         InvalidPolicy: There is no such kind.
@@ -325,12 +323,7 @@ def answer(step: Step, messages: Sequence[Mapping[str, Any]], *, tokens: int = 0
 
 
 class Script:
-    """A queue of steps; when it is used up, the last word is `after`.
-
-    Args:
-        steps: `Step`s or names of kinds, in the order of the calls.
-        after: What follows the last step.
-    """
+    """A queue of `Step`s or names of kinds, in the order of the calls; when it is used up, the last word is `after`."""
 
     def __init__(self, steps: Iterable[Step | str] = (), *, after: Step | str = "good") -> None:
         self._steps = [_step(step) for step in steps]

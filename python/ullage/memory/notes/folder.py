@@ -772,13 +772,9 @@ class MemoryTool:
         return dict(DEFINITION)
 
     def call(self, given: object) -> MemoryAnswer:
-        """Execute one call.
+        """The result of a call with this `input` of its `tool_use` block, whatever the model wrote there.
 
-        Args:
-            given: The `input` of the `tool_use` block, whatever the model wrote there.
-
-        Returns:
-            The result; bad input and refused paths are errors in it, never raised. Refusals are kept in `refused`.
+        Bad input and refused paths are errors in it, never raised. Refusals are kept in `refused`.
         """
         if not isinstance(given, Mapping):
             return MemoryAnswer(f"The input must be an object, got: {type(given).__name__}", True)

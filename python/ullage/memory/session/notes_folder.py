@@ -140,11 +140,7 @@ class NotesFolder:
         return Notes.of(self.read_bytes(NOTES), str(self.notes_path))
 
     def read_bytes(self, name: str, *, inside: str = "") -> bytes | None:
-        """A file of the folder, or of a folder inside it; `None` if it is not there.
-
-        Args:
-            name: One of the fixed names.
-            inside: Name of a folder in the folder.
+        """A file of the folder, by one of the fixed names, or of a folder inside it; `None` if it is not there.
 
         Raises:
             StoreError: It is not a regular file, or too large.
@@ -153,14 +149,7 @@ class NotesFolder:
             return None if folder is None else folder.read(name)
 
     def commit(self, text: str, *, based_on: str, lock: Lock) -> bool:
-        """Replace the notes from which these were made.
-
-        The earlier text is kept as `previous.md`.
-
-        Args:
-            text: The new notes.
-            based_on: Digest of the notes as they were read.
-            lock: Of the caller.
+        """Replace the notes from which these were made, by their digest as they were read; these are kept as `previous.md`.
 
         Returns:
             False if other notes stand there now: nothing was written.

@@ -303,9 +303,6 @@ class SessionMemory:
         """Record a compaction: growth is counted from the new size.
 
         How far the notes reach is not adjusted: the message is found by its name, or it was removed with the old part.
-
-        Args:
-            tokens: Size of the conversation now.
         """
         with self._guard:
             self._progress = replace(self._progress, tokens=tokens)
@@ -382,11 +379,7 @@ class SessionMemory:
         self._heard += tuple(listener for listener in listeners if listener not in self._heard)
 
     def update(self, items: Sequence[Item]) -> UpdateReport:
-        """Update the notes now, whatever the thresholds.
-
-        Args:
-            items: The conversation as the model sees it.
-        """
+        """Update the notes now from the conversation as the model sees it, whatever the thresholds."""
         report: UpdateReport = run_flow(update_flow(self._job(items)))
         self._done(report)
         return report

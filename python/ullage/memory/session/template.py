@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -448,14 +448,8 @@ def read_record(data: bytes | None) -> Record:
 
 def write_record(record: Record) -> bytes:
     """The bytes of a record; the same for the same record."""
-    fields = {
-        "version": VERSION,
-        "session_id": record.session_id,
-        "covered": record.covered,
-        "written": record.written,
-        "generated": {title: list(lines) for title, lines in record.generated.items()},
-        "removed": list(record.removed[-MAX_REMOVED:]),
-    }
+    fields = {"version": VERSION, **asdict(record), "removed": record.removed[-MAX_REMOVED:]}
+    del fields["exists"]
     return orjson.dumps(fields, option=orjson.OPT_INDENT_2)
 
 
