@@ -348,6 +348,15 @@ class Sandbox:
                         infos.append(FileInfo(path, info.st_size, info.st_mtime_ns))
         return sorted(infos)
 
+    def stamp(self) -> list[tuple[str, int, int]]:
+        """What tells whether any file changed: one look, in the order of the file system, nothing checked or sorted."""
+        stamps: list[tuple[str, int, int]] = []
+        for entry in self._entries():
+            with suppress(OSError):  # removed since
+                info = entry.stat(follow_symlinks=False)
+                stamps.append((entry.path, info.st_size, info.st_mtime_ns))
+        return stamps
+
     def _entries(self) -> Iterator[os.DirEntry[str]]:
         """All that lies below the root and is no folder, links and drafts included."""
         folders = [str(self.root)]
@@ -498,7 +507,7 @@ class MemoryFolder:
         self.path = Path(path)
         self.sandbox = Sandbox(self.path)
         self._cache: dict[str, tuple[FileInfo, Note | Problem]] = {}
-        self._files: list[FileInfo] | None = None
+        self._stamp: list[tuple[str, int, int]] | None = None
         self._heads: list[Note | Problem] = []
         self._mutex, self._depth = threading.RLock(), 0
         self.version = 0  # grows with every change that was seen
@@ -563,12 +572,13 @@ class MemoryFolder:
 
     def _all(self) -> list[Note | Problem]:
         """Heads of all files, newest first. One look at the folder; nothing is read where nothing changed."""
-        files = self.sandbox.files(suffix=".md")
-        if files != self._files:
+        stamp = self.sandbox.stamp()
+        if stamp != self._stamp:
+            files = self.sandbox.files(suffix=".md")
             infos = [info for info in files if info.path.rpartition("/")[2] != INDEX]
             self._cache = {info.path: self._read_head(info) for info in infos}
             newest = sorted(infos, key=lambda info: (-info.changed_ns, info.path))
-            self._files, self._heads = files, [self._cache[info.path][1] for info in newest]
+            self._stamp, self._heads = stamp, [self._cache[info.path][1] for info in newest]
             self.version += 1
         return self._heads
 
