@@ -24,6 +24,7 @@ from ullage.counting.models import lookup
 from ullage.exceptions import InvalidPolicy
 from ullage.legality import Violation, validate
 from ullage.messages import Item
+from ullage.providers.registry import provider_of
 from ullage.testing.generator import unseal
 from ullage.testing.script import WORDS, Answer, Failure, Script, Step, answer, failure, overflow
 
@@ -118,10 +119,6 @@ def pieces(text: str) -> list[str]:
 # What every endpoint asks of a request before the script answers it.
 
 
-_KEYS = {
-    "openai_responses": ("input", "instructions"),
-    "gemini": ("contents", "systemInstruction"),
-}
 _READ = "system instructions systemInstruction tools messages input contents".split()
 _KEY_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
 _INVALID: Final = "invalid_request_error"
@@ -172,18 +169,18 @@ def refusal(
 
 
 def _broken(provider: str, body: dict[str, Any]) -> list[Violation]:
-    key, system_key = _KEYS.get(provider, ("messages", "system"))
-    messages = body.get(key)
+    row = provider_of(provider)
+    messages = body.get(row.list_key)
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, list):
-        return [Violation("A01", "error", -1, -1, f"{key} must be a list")]
-    parts = ("model", "tools", "stream", key, system_key)
+        return [Violation("A01", "error", -1, -1, f"{row.list_key} must be a list")]
+    parts = ("model", "tools", "stream", row.list_key, row.system_key)
     report = validate(
         messages,
-        provider=provider,
+        provider=row,
         model=body.get("model"),
-        system=body.get(system_key),
+        system=body.get(row.system_key),
         tools=body.get("tools"),
         params={name: value for name, value in body.items() if name not in parts},
         facts={"window": 0},  # this server's own count says what fits
@@ -211,7 +208,7 @@ def worded(violation: Violation, provider: str) -> Failure:
     kind = f"{violation.rule} output" if "answers no" in violation.detail else violation.rule
     words = table.get(kind) or table.get(violation.rule)
     status, name = (413, "request_too_large") if violation.rule == "A23" else (400, _INVALID)
-    key, _ = _KEYS.get(provider, ("messages", ""))
+    key = provider_of(provider).list_key
     if words is None:
         place = "" if violation.message < 0 else f"{key}.{violation.message}: "
         return Failure(status, name, f"{place}{violation.detail} ({violation.rule})")
