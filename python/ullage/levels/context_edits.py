@@ -14,6 +14,7 @@ from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage.counting.calibration import Weights
 from ullage.counting.models import Model
 from ullage.exceptions import InvalidPolicy
+from ullage.legality.params import MIN_COMPACT_TRIGGER
 from ullage.levels.level import NEVER, NOW, Context, Level, PlainState, Rest
 from ullage.levels.view import Decision, Result, StageReport, View, fresh_from, names_of
 from ullage.messages import CLEARED
@@ -28,7 +29,6 @@ CLEAR_THINKING = "clear_thinking_20251015"
 COMPACT = "compact_20260112"
 EDITING_HEADER = "context-management-2025-06-27"
 COMPACT_HEADER = "compact-2026-01-12"
-MIN_COMPACT_TOKENS = 50_000  # the API refuses a compaction trigger below this
 
 _SETTINGS = {
     CLEAR_TOOL_USES: "type trigger keep clear_at_least exclude_tools clear_tool_inputs",
@@ -96,8 +96,8 @@ def _read(edit: Any, place: str) -> ContextEdit:
         if not isinstance(instructions, str):
             raise InvalidPolicy(f"{place}.instructions", instructions, "must be a text")
         trigger = _typed(edit.get("trigger"), f"{place}.trigger", 150_000)[1]
-        if trigger < MIN_COMPACT_TOKENS:
-            limit = f"must be at least {MIN_COMPACT_TOKENS:,}"
+        if trigger < MIN_COMPACT_TRIGGER:
+            limit = f"must be at least {MIN_COMPACT_TRIGGER:,}"
             raise InvalidPolicy(f"{COMPACT}.trigger.value", trigger, limit)
         return ContextEdit(kind, trigger)
     unit, trigger = _typed(edit.get("trigger"), f"{place}.trigger", 100_000)

@@ -23,6 +23,7 @@ import orjson
 from ullage.counting.models import lookup
 from ullage.exceptions import InvalidPolicy
 from ullage.legality import Violation, validate
+from ullage.legality.gemini import DUMMY_SIGNATURES
 from ullage.messages import Item
 from ullage.providers.registry import provider_of
 from ullage.testing.generator import unseal
@@ -473,9 +474,6 @@ def _split(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]
     return {**block, "content": None}, [delta]
 
 
-_SKIPS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
-"""Documented words in place of a signature; they go as base64 like one."""
-
 _FINISH_REASONS = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
 
 
@@ -501,7 +499,8 @@ def generate_content(server: ScriptedServer, recorded: Recorded) -> Reply:
 
 def _forged(server: ScriptedServer, contents: list[Any]) -> Failure | None:
     """A signature that this server has not given out. Source: Google's page on thought signatures."""
-    signatures = {_bytes_of(text) for text in (*_SKIPS, *server.signatures)}
+    # The documented words in place of a signature go as base64 like one.
+    signatures = {_bytes_of(text) for text in (*DUMMY_SIGNATURES, *server.signatures)}
     for content in contents:
         for part in (content.get("parts") or ()) if isinstance(content, dict) else ():
             signature = part.get("thoughtSignature") if isinstance(part, dict) else None
