@@ -1095,7 +1095,8 @@ STYLES: Mapping[str, Style] = {
 }
 """Ready styles by name; pass a `Style` of your own for anything else."""
 
-_EPOCH_SECONDS = 1_773_565_200  # 15 March 2026, 09:00 UTC: when all sessions begin
+# 15 March 2026, 09:00 UTC: all sessions begin then, and every answer of the server is made: equal requests get equal answers.
+EPOCH_SECONDS = 1_773_565_200
 
 
 @dataclass(frozen=True, slots=True)
@@ -1279,7 +1280,7 @@ def _open_steps(session: MadeSession) -> list[str]:
 def _times(offsets: list[int], minutes: int | None) -> tuple[int, ...]:
     total = max(offsets[-1] if offsets else 1, 1)
     length = total if minutes is None else minutes * 60
-    return tuple([(_EPOCH_SECONDS * 1000) + offset * length * 1000 // total for offset in offsets])
+    return tuple([(EPOCH_SECONDS * 1000) + offset * length * 1000 // total for offset in offsets])
 
 
 @dataclass(frozen=True, slots=True)

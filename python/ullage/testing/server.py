@@ -26,7 +26,7 @@ from ullage.legality import Violation, validate
 from ullage.legality.gemini import DUMMY_SIGNATURES
 from ullage.messages import Item
 from ullage.providers.registry import provider_of
-from ullage.testing.generator import unseal
+from ullage.testing.generator import EPOCH_SECONDS, unseal
 from ullage.testing.script import WORDS, Answer, Failure, Script, Step, answer, failure, overflow
 
 _CHUNK = 400  # characters per event
@@ -539,9 +539,6 @@ def _response(server: ScriptedServer, model: str, reply: Answer, tokens: int) ->
     }
 
 
-CREATED = 1_773_565_200
-"""When every answer was made; fixed, so that equal requests get equal answers."""
-
 _CUT = ("max_tokens", "model_context_window_exceeded")
 _REASONS = {"tool_use": "tool_calls", **dict.fromkeys(_CUT, "length")}
 
@@ -578,7 +575,7 @@ def completion(
     return {
         "id": server.new_id("chatcmpl-"),
         "object": "chat.completion",
-        "created": CREATED,
+        "created": EPOCH_SECONDS,
         "model": body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": reason, "logprobs": None}],
         "usage": {
@@ -666,7 +663,7 @@ def response(
     return {
         "id": server.new_id("resp_"),
         "object": "response",
-        "created_at": CREATED,
+        "created_at": EPOCH_SECONDS,
         "model": body["model"],
         "status": "incomplete" if cut else "completed",
         "incomplete_details": {"reason": "max_output_tokens"} if cut else None,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from tests.oracle.checker import check
 from tests.oracle.checker.size import count_tokens
 from tests.oracle.server.openai_chat import admit, failure_of
+from ullage.testing.generator import EPOCH_SECONDS
 from ullage.testing.script import Answer, Failure, Step, answer
 from ullage.testing.server import (
-    CREATED,
     Event,
     Items,
     Recorded,
@@ -67,7 +67,7 @@ def compact(server: OracleServer, recorded: Recorded) -> Reply:
     made = {
         "id": server.new_id("resp_"),
         "object": "response.compaction",
-        "created_at": CREATED,
+        "created_at": EPOCH_SECONDS,
         "output": [*users, _opaque(found.text)],
         "usage": usage(found, tokens),
     }

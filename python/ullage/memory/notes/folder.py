@@ -317,12 +317,11 @@ class Sandbox:
         with self._parent(path) as (old, name), self._parent(target, make=True) as (folder, wanted):
             self._regular(path, name, old)
             self._no_twin(target, wanted, folder)
-            try:
-                os.link(name, wanted, src_dir_fd=old, dst_dir_fd=folder, follow_symlinks=False)
-            except FileExistsError as exc:
-                raise LogConflict(f"{target} exists already") from exc
-            except OSError as exc:
-                raise StoreError(exc.strerror or str(exc), path=target) from exc
+            with _named_errors(target):
+                try:
+                    os.link(name, wanted, src_dir_fd=old, dst_dir_fd=folder, follow_symlinks=False)
+                except FileExistsError as exc:
+                    raise LogConflict(f"{target} exists already") from exc
             with _named_errors(path):
                 os.unlink(name, dir_fd=old)
 
@@ -681,12 +680,10 @@ class MemoryFolder:
             if self._depth:
                 yield
                 return
-            try:
+            with _named_errors(str(self.path)):
                 self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
                 flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
                 handle = os.open(self.path / ".lock", flags, 0o600)
-            except OSError as exc:
-                raise StoreError(exc.strerror or str(exc), path=str(self.path)) from exc
             lock_file(handle, str(self.path), wait=True)
             self._depth += 1
             try:
