@@ -202,14 +202,10 @@ def _due(context: Context, state: Collapse, filled: int) -> Flow[StageReport | N
             return report
     if not state.untold:
         return None
-    tokens, count, state.untold = view.ledger.tokens(), state.untold, 0
-    return StageReport(
-        stage=STAGE,
-        why=f"{count} span(s) summarised ahead of need; nothing has changed yet",
-        tokens_before=tokens,
-        tokens_after=tokens,
-        records=(state.snapshot_record(),),
-    )
+    count, state.untold = state.untold, 0
+    why = f"{count} span(s) summarised ahead of need; nothing has changed yet"
+    report = view.report_since(STAGE, why, view.ledger.tokens())
+    return replace(report, records=(state.snapshot_record(),))
 
 
 def _awaited(context: Context, state: Collapse) -> Flow[None]:
@@ -433,14 +429,8 @@ def expand(view: View, state: Collapse, collapse_id: str, history: Sequence[Any]
     changed = view.put_back(view.sources.index(key), commit.positions, history)
     del state.commits[collapse_id]
     state.expanded.append(commit.span)
-    return StageReport(
-        stage=STAGE,
-        why="put back on request",
-        tokens_before=before,
-        tokens_after=view.ledger.tokens(),
-        first_changed=changed,
-        records=(records.collapse_expand(collapse_id),),
-    )
+    report = view.report_since(STAGE, "put back on request", before, changed)
+    return replace(report, records=(records.collapse_expand(collapse_id),))
 
 
 LEVEL = Level(STAGE, run, Collapse, drain=drain, reset=reset, rewind=rewind, rest=rest)

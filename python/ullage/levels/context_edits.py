@@ -7,7 +7,7 @@ cleared, and clearing happens again only when the trigger is reached again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
@@ -228,15 +228,9 @@ def _edited(view: View, overhead_tokens: int, state: ContextEdits) -> StageRepor
     from ullage.transcript import records
 
     lines = (records.microcompact([result.id for result in cleared]),) if cleared else ()
-    return StageReport(
-        stage=STAGE,
-        why="context_management",
-        tokens_before=before,
-        tokens_after=view.ledger.tokens(),
-        first_changed=min((at for at in changed if at is not None), default=None),
-        records=lines,
-        **names_of(cleared),
-    )
+    first = min((at for at in changed if at is not None), default=None)
+    report = view.report_since(STAGE, "context_management", before, first)
+    return replace(report, records=lines, **names_of(cleared))
 
 
 def apply_context_management(

@@ -392,15 +392,9 @@ def _named(context: Context, eligible: Sequence[Result]) -> StageReport | None:
         return None
     state.edits += [result.id for result in eligible]
     view.cleared_elsewhere.update(state.edits)
-    tokens = view.ledger.tokens()
-    return StageReport(
-        stage=STAGE,
-        why="named for the host's cache edits; the messages stay",
-        tokens_before=tokens,
-        tokens_after=tokens,
-        visible_paths=_visible(view),
-        **names_of(eligible),
-    )
+    why = "named for the host's cache edits; the messages stay"
+    report = view.report_since(STAGE, why, view.ledger.tokens())
+    return replace(report, visible_paths=_visible(view), **names_of(eligible))
 
 
 def _visible(view: View) -> tuple[str, ...]:

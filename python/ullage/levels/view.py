@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -826,16 +826,9 @@ class View:
         lines = [records.content_replacement(first)] if first else []
         lines += [records.microcompact(list(cleared), texts=cleared)] if cleared else []
         changed = self.decide(decision for _, decision in chosen)
-        return StageReport(
-            stage=stage,
-            why=why,
-            tokens_before=before,
-            tokens_after=self.ledger.tokens(),
-            first_changed=changed,
-            records=tuple(lines),
-            failures=failures,
-            **names_of([result for result, _ in chosen]),
-        )
+        names = names_of([result for result, _ in chosen])
+        report = self.report_since(stage, why, before, changed)
+        return replace(report, records=tuple(lines), failures=failures, **names)
 
     def rearranged(
         self, stage: str, why: str, parts: Parts, *, standing: bool = True
@@ -843,14 +836,19 @@ class View:
         """Rebuild the view (see `rearrange`) and report what that did; without `standing`, the host's texts go with their messages."""
         before = self.ledger.tokens()
         changed, removed, count = self.rearrange(parts, standing=standing)
+        report = self.report_since(stage, why, before, changed)
+        return replace(report, removed_messages=count, removed=removed)
+
+    def report_since(
+        self, stage: str, why: str, before: int, changed: int | None = None
+    ) -> StageReport:
+        """What a level did, from the tokens of the messages before and the first changed message; `None`: none that was sent."""
         return StageReport(
             stage=stage,
             why=why,
             tokens_before=before,
             tokens_after=self.ledger.tokens(),
             first_changed=changed,
-            removed_messages=count,
-            removed=removed,
         )
 
 
