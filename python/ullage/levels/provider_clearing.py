@@ -7,7 +7,7 @@ thinking that is bound to its prefix, so on such models it comes before our own 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -158,14 +158,10 @@ def _report(view: View, state: ProviderClearing) -> StageReport | None:
         return None
     state.reported = len(state.cleared)
     results = [result for result in view.results() if result.id in new]
-    tokens = view.ledger.tokens()
-    return StageReport(
-        stage=STAGE,
-        why=f"the provider left out {len(new)} tool uses; {state.tokens:,} tokens by its count",
-        tokens_before=tokens,
-        tokens_after=max(0, tokens - sum(result.tokens for result in results)),
-        **names_of(results),
-    )
+    why = f"the provider left out {len(new)} tool uses; {state.tokens:,} tokens by its count"
+    report = view.report_since(STAGE, why, view.ledger.tokens())
+    left = max(0, report.tokens_after - sum(result.tokens for result in results))
+    return replace(report, tokens_after=left, **names_of(results))
 
 
 LEVEL = Level(STAGE, run, ProviderClearing, observe=observe, rest=rest)
