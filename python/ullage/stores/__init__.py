@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from ullage.stores.sql_store import SqliteStore
     from ullage.stores.store_protocols import (
         AsyncLogStore as AsyncLogStore,
-        BlobStore as BlobStore,
         ConversationStore,
         DocumentStore as DocumentStore,
         Lease as Lease,
-        LeaseStore as LeaseStore,
         LogStore as LogStore,
         StoredDocument as StoredDocument,
         open_store,
@@ -73,7 +71,7 @@ __getattr__, __dir__ = on_first_use(
         "postgres_store": "AsyncPostgresStore PostgresStore",
         "redis_store": "RedisStore",
         "sql_store": "SqliteStore",
-        "store_protocols": "AsyncLogStore BlobStore ConversationStore DocumentStore Lease LeaseStore LogStore StoredDocument open_store",
+        "store_protocols": "AsyncLogStore ConversationStore DocumentStore Lease LogStore StoredDocument open_store",
         "stored_log": "AgentSessions SharedSummaries StoredLog StoredNotes",
         "worker": "AsyncCheckout AsyncWorker Checkout Worker",
     },

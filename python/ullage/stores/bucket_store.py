@@ -130,7 +130,7 @@ class BucketStore:
         self._ends[conversation] = end
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
-        """See `LeaseStore.acquire`."""
+        """See `LogStore.acquire`."""
         folder = self._folder("leases", conversation)
         while True:
             held = self._newest_lease(folder, conversation)
@@ -150,13 +150,13 @@ class BucketStore:
         return lease
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """See `LeaseStore.renew`."""
+        """See `LogStore.renew`."""
         renewed = replace(lease, until_ms=now_in_ms() + round(seconds * 1000))
         self._replace(lease, renewed)
         return renewed
 
     def release(self, lease: Lease) -> None:
-        """See `LeaseStore.release`."""
+        """See `LogStore.release`."""
         with suppress(LeaseExpired):
             self._replace(lease, replace(lease, owner="", until_ms=0))
 
@@ -224,7 +224,7 @@ class BucketStore:
         return after + 1
 
     def put_blob(self, conversation: str, data: bytes) -> str:
-        """See `BlobStore.put_blob`."""
+        """See `ConversationStore.put_blob`."""
         digest, safe = hashlib.sha256(data).hexdigest(), safe_name(checked_name(conversation))
         # References first, so that a collection keeps the blob, or restores it.
         self._call(self._lib.put, self._store, f"blobs-of/{safe}/{digest}", b"")
@@ -233,11 +233,11 @@ class BucketStore:
         return digest
 
     def blob(self, digest: str) -> bytes | None:
-        """See `BlobStore.blob`."""
+        """See `ConversationStore.blob`."""
         return checked_blob(digest, self._get(f"blobs/{safe_name(digest).removeprefix('c.')}"))
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
-        """See `BlobStore.collect`."""
+        """See `ConversationStore.collect`."""
         latest, freed_bytes = datetime.now(UTC) - timedelta(seconds=unused_seconds), 0
         for entry in self._under("blobs"):
             path: str = entry["path"]

@@ -107,7 +107,7 @@ class FolderStore:
             return file.end
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
-        """See `LeaseStore.acquire`."""
+        """See `LogStore.acquire`."""
         with self._locked(conversation) as folder:
             held = _json(folder / _LEASE)
             if held.get("owner") not in (owner, "", None) and held["until_ms"] > now_in_ms():
@@ -116,7 +116,7 @@ class FolderStore:
             return self._leased(folder, Lease(conversation, owner, token, _until(seconds)))
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """See `LeaseStore.renew`."""
+        """See `LogStore.renew`."""
         with self._locked(lease.conversation) as folder:
             held = _json(folder / _LEASE)
             if (held.get("token"), held.get("owner")) != (lease.token, lease.owner):
@@ -124,7 +124,7 @@ class FolderStore:
             return self._leased(folder, replace(lease, until_ms=_until(seconds)))
 
     def release(self, lease: Lease) -> None:
-        """See `LeaseStore.release`."""
+        """See `LogStore.release`."""
         with self._locked(lease.conversation) as folder:
             if _json(folder / _LEASE).get("token") == lease.token:
                 self._leased(folder, replace(lease, owner="", until_ms=0))
@@ -161,7 +161,7 @@ class FolderStore:
         return self._of(conversation) / f"{safe_name(checked_name(name, 'name'))}.document"
 
     def put_blob(self, conversation: str, data: bytes) -> str:
-        """See `BlobStore.put_blob`."""
+        """See `ConversationStore.put_blob`."""
         digest = hashlib.sha256(data).hexdigest()
         path = self.folder / "blobs" / digest
         with self._lock(self.folder), reported(path):
@@ -175,14 +175,14 @@ class FolderStore:
         return digest
 
     def blob(self, digest: str) -> bytes | None:
-        """See `BlobStore.blob`."""
+        """See `ConversationStore.blob`."""
         path = self.folder / "blobs" / safe_name(digest).removeprefix("c.")
         with reported(path):
             data = path.read_bytes() if path.exists() else None
         return checked_blob(digest, data)
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
-        """See `BlobStore.collect`."""
+        """See `ConversationStore.collect`."""
         latest, freed_bytes = time.time() - unused_seconds, 0
         with self._lock(self.folder), reported(self.folder):
             for path in (self.folder / "blobs").iterdir():

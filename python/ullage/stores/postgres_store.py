@@ -222,13 +222,13 @@ class AsyncPostgresStore:
         )
 
     async def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
-        """See `LeaseStore.acquire`."""
+        """See `LogStore.acquire`."""
         return await self._run(sql_flows.acquire, conversation, owner, seconds)
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:
-        """See `LeaseStore.renew`."""
+        """See `LogStore.renew`."""
         return await self._run(sql_flows.renew, lease, seconds)
 
     async def release(self, lease: Lease) -> None:
-        """See `LeaseStore.release`."""
+        """See `LogStore.release`."""
         await self._run(sql_flows.release, lease)

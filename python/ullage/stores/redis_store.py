@@ -98,21 +98,21 @@ class RedisStore:
         return int(end)
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
-        """See `LeaseStore.acquire`."""
+        """See `LogStore.acquire`."""
         outcome, token, until = self._script("acquire", conversation, owner, round(seconds * 1000))
         if outcome != b"yes":
             raise LeaseHeld(conversation, token.decode())
         return Lease(conversation, owner, int(token), int(until))
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """See `LeaseStore.renew`."""
+        """See `LogStore.renew`."""
         until = self._script("renew", lease.conversation, lease.token, round(seconds * 1000))
         if until is None:
             raise LeaseExpired(lease.conversation, lease.owner)
         return Lease(lease.conversation, lease.owner, lease.token, int(until))
 
     def release(self, lease: Lease) -> None:
-        """See `LeaseStore.release`."""
+        """See `LogStore.release`."""
         self._script("release", lease.conversation, lease.token)
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
@@ -133,18 +133,18 @@ class RedisStore:
         return int(version)
 
     def put_blob(self, conversation: str, data: bytes) -> str:
-        """See `BlobStore.put_blob`."""
+        """See `ConversationStore.put_blob`."""
         digest = hashlib.sha256(data).hexdigest()
         self._script("put_blob", conversation, digest, data)
         return digest
 
     def blob(self, digest: str) -> bytes | None:
-        """See `BlobStore.blob`."""
+        """See `ConversationStore.blob`."""
         key = f"{self._prefix}blob:{digest}"
         return checked_blob(digest, self._call(self._client.get, key))
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
-        """See `BlobStore.collect`."""
+        """See `ConversationStore.collect`."""
         return int(self._script("collect", "-", round(unused_seconds * 1000)))
 
     def conversations(self) -> Iterator[str]:

@@ -197,7 +197,7 @@ def append(
 
 
 def acquire(conversation: str, owner: str, seconds: float) -> Sql[Lease]:
-    """See `LeaseStore.acquire`."""
+    """See `LogStore.acquire`."""
     take = SqlStatement(
         "UPDATE ullage_logs SET owner = ?, token = token + 1, until_ms = {now} + ?"
         " WHERE conversation = ? AND (until_ms <= {now} OR owner = ?) RETURNING token, until_ms",
@@ -219,7 +219,7 @@ def acquire(conversation: str, owner: str, seconds: float) -> Sql[Lease]:
 
 
 def renew(lease: Lease, seconds: float) -> Sql[Lease]:
-    """See `LeaseStore.renew`."""
+    """See `LogStore.renew`."""
     rows = yield SqlStatement(
         "UPDATE ullage_logs SET until_ms = {now} + ? WHERE conversation = ? AND token = ? AND owner = ?"
         " RETURNING until_ms",
@@ -232,7 +232,7 @@ def renew(lease: Lease, seconds: float) -> Sql[Lease]:
 
 
 def release(lease: Lease) -> Sql[None]:
-    """See `LeaseStore.release`."""
+    """See `LogStore.release`."""
     yield SqlStatement(
         "UPDATE ullage_logs SET until_ms = 0, owner = '' WHERE conversation = ? AND token = ?",
         (lease.conversation, lease.token),
@@ -279,7 +279,7 @@ def save(conversation: str, name: str, data: bytes, *, after: int, write_id: str
 
 
 def put_blob(conversation: str, data: bytes) -> Sql[str]:
-    """See `BlobStore.put_blob`."""
+    """See `ConversationStore.put_blob`."""
     digest = hashlib.sha256(data).hexdigest()
     # The update locks the row against a collection at the same time, which then sees the reference.
     yield SqlStatement(
@@ -296,7 +296,7 @@ def put_blob(conversation: str, data: bytes) -> Sql[str]:
 
 
 def blob(digest: str) -> Sql[bytes | None]:
-    """See `BlobStore.blob`."""
+    """See `ConversationStore.blob`."""
     rows = yield SqlStatement(
         "SELECT data FROM ullage_blobs WHERE digest = ?", (digest,), alone=True
     )
@@ -304,7 +304,7 @@ def blob(digest: str) -> Sql[bytes | None]:
 
 
 def collect(*, unused_seconds: float = 3600) -> Sql[int]:
-    """See `BlobStore.collect`."""
+    """See `ConversationStore.collect`."""
     rows = yield SqlStatement(
         "DELETE FROM ullage_blobs WHERE stored_ms <= {now} - ? AND NOT EXISTS"
         " (SELECT 1 FROM ullage_references WHERE ullage_references.digest = ullage_blobs.digest)"
@@ -369,15 +369,15 @@ class SqlStore(ABC):
         )
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
-        """See `LeaseStore.acquire`."""
+        """See `LogStore.acquire`."""
         return self._run(acquire, conversation, owner, seconds)
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """See `LeaseStore.renew`."""
+        """See `LogStore.renew`."""
         return self._run(renew, lease, seconds)
 
     def release(self, lease: Lease) -> None:
-        """See `LeaseStore.release`."""
+        """See `LogStore.release`."""
         self._run(release, lease)
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
@@ -390,15 +390,15 @@ class SqlStore(ABC):
         return self._run(save, conversation, name, data, after=after, write_id=write_id)
 
     def put_blob(self, conversation: str, data: bytes) -> str:
-        """See `BlobStore.put_blob`."""
+        """See `ConversationStore.put_blob`."""
         return self._run(put_blob, conversation, data)
 
     def blob(self, digest: str) -> bytes | None:
-        """See `BlobStore.blob`."""
+        """See `ConversationStore.blob`."""
         return self._run(blob, digest)
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
-        """See `BlobStore.collect`."""
+        """See `ConversationStore.collect`."""
         return self._run(collect, unused_seconds=unused_seconds)
 
     def conversations(self) -> Iterator[str]:

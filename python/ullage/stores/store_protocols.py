@@ -34,7 +34,7 @@ class StoredDocument:
 
 
 class LogStore(Protocol):
-    """Append-only logs by the name of their conversation. A missing log counts as empty."""
+    """Append-only logs by the name of their conversation, and leases: who may write to which. A missing log counts as empty."""
 
     def read(self, conversation: str, start: int = 0) -> bytes:
         """The bytes of a log from an offset on, which must be where an append ended."""
@@ -62,10 +62,6 @@ class LogStore(Protocol):
             LogConflict: The log does not end at `at`; nothing was written.
             StoreError: The store fails. Whether it was written is unknown: repeat it with the same id.
         """
-
-
-class LeaseStore(Protocol):
-    """Leases: who may write to which conversation."""
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
         """Take a conversation that is free, expired, or already one's own.
@@ -108,8 +104,11 @@ class DocumentStore(Protocol):
         """
 
 
-class BlobStore(Protocol):
-    """Large values by content, each stored once for all conversations."""
+class ConversationStore(LogStore, DocumentStore, Protocol):
+    """Logs, documents, and blobs: large values by content, each stored once for all conversations.
+
+    Safe for threads; a forked process must open its own. Every method raises `StoreError` where the store fails.
+    """
 
     def put_blob(self, conversation: str, data: bytes) -> str:
         """Store bytes for a conversation to refer to; returns their digest (SHA-256, hexadecimal)."""
@@ -124,10 +123,6 @@ class BlobStore(Protocol):
             unused_seconds: Only those last stored at least this long ago.
         """
 
-
-class ConversationStore(LogStore, LeaseStore, DocumentStore, BlobStore, Protocol):
-    """All protocols, safe for threads; a forked process must open its own. Every method raises `StoreError` where the store fails."""
-
     def conversations(self) -> Iterator[str]:
         """Names of all conversations, in no order."""
 
@@ -139,7 +134,7 @@ class ConversationStore(LogStore, LeaseStore, DocumentStore, BlobStore, Protocol
 
 
 class AsyncLogStore(Protocol):
-    """`LogStore` and `LeaseStore` without blocking the event loop."""
+    """`LogStore` without blocking the event loop."""
 
     def read(self, conversation: str, start: int = 0) -> Awaitable[bytes]:
         """See `LogStore.read`."""
@@ -153,13 +148,13 @@ class AsyncLogStore(Protocol):
         """See `LogStore.append`."""
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Awaitable[Lease]:
-        """See `LeaseStore.acquire`."""
+        """See `LogStore.acquire`."""
 
     def renew(self, lease: Lease, seconds: float) -> Awaitable[Lease]:
-        """See `LeaseStore.renew`."""
+        """See `LogStore.renew`."""
 
     def release(self, lease: Lease) -> Awaitable[None]:
-        """See `LeaseStore.release`."""
+        """See `LogStore.release`."""
 
 
 def checked_name(conversation: str, field: str = "conversation") -> str:

@@ -35,7 +35,7 @@ from ullage.stores.store_protocols import (
 )
 from ullage.summarizers.lines import writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
-from ullage.transcript.log import line_of
+from ullage.transcript.log import entry_in, line_of
 
 DELIVERY = "ullage-delivery"  # type of the lines that record a message's delivery key
 
@@ -45,8 +45,7 @@ _DELIVERY_BYTES = f'"{DELIVERY}"'.encode()
 class StoredLog:
     """A conversation's log, read once and held in memory (a `LogBytes`).
 
-    Without a store, or with `hold_back`, appends stay in memory as `pending`; without a lease, only the position in the log
-    protects it.
+    Without a store to write to, appends stay in memory as `pending`; without a lease, only the position in the log protects it.
     """
 
     path = ""
@@ -57,12 +56,9 @@ class StoredLog:
         conversation: str,
         data: bytes,
         lease: Lease | None = None,
-        *,
-        hold_back: bool = False,
     ) -> None:
-        self.conversation = conversation
-        self._store, self._data = store, bytearray(data)
-        self.reopen(lease, hold_back=hold_back)
+        self.conversation, self._data = conversation, bytearray(data)
+        self.reopen(store, lease)
         self._key = ""
         self._stored = len(data)
         # Delivery keys of its messages.
@@ -108,7 +104,7 @@ class StoredLog:
         key = self._key
         if key:
             data = orjson.dumps({"type": DELIVERY, "key": key}) + b"\n" + data
-        if self._store is not None and not self._holds_back:
+        if self._store is not None:
             at, write_id = len(self._data), uuid.uuid4().hex
             end = self._store.append(
                 self.conversation, data, at=at, write_id=write_id, lease=self.lease
@@ -132,9 +128,9 @@ class StoredLog:
         """Stop writing."""
         self._closed = True
 
-    def reopen(self, lease: Lease | None, *, hold_back: bool) -> None:
+    def reopen(self, store: LogStore | None, lease: Lease | None) -> None:
         """Continue under another lease, if the store holds exactly these bytes."""
-        self.lease, self._closed, self._holds_back = lease, False, hold_back
+        self._store, self.lease, self._closed = store, lease, False
 
     def lines(self) -> Iterator[bytes]:
         """Lines from the first to the last, line ends included."""
@@ -162,12 +158,8 @@ class StoredLog:
 def _key(line: bytes) -> str:
     if _DELIVERY_BYTES not in line:
         return ""
-    try:
-        entry = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return ""
-    right = isinstance(entry, dict) and entry.get("type") == DELIVERY
-    return str(entry.get("key", "")) if right else ""
+    entry = entry_in(line)
+    return str(entry.get("key", "")) if entry.get("type") == DELIVERY else ""
 
 
 _LOCK = "lock"

@@ -233,16 +233,15 @@ class Worker:
                 self._out.discard(conversation)
 
     def _held(self, lease: Lease, *, at_end: bool) -> Iterator[Checkout]:
-        name = lease.conversation
+        name, to = lease.conversation, None if at_end else self.store
         with self._one:
             held = self._idle_checkouts.pop(name, None)
         # The manager from last time, if nobody wrote since.
         if held is not None and held._log.end == self.store.end(name):
             log = held._log
-            log.reopen(lease, hold_back=at_end)
+            log.reopen(to, lease)
         else:
-            data = self.store.read(name)
-            log = StoredLog(self.store, name, data, lease, hold_back=at_end)
+            log = StoredLog(to, name, self.store.read(name), lease)
             held = Checkout(name, begun(log, self._policy, self._arguments(name)), log)
         try:
             yield held
