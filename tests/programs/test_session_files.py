@@ -274,20 +274,6 @@ def test_codex_goes_on_from_what_ullage_shows(started, change):
     goes_on(program, path)
 
 
-def test_a_codex_session_that_was_left_without_numbers_opens_again(started):
-    program = started(Codex, *SIZES["0.8"])
-    path = in_place(program, copy_of(program))
-    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    for line in lines[-2:]:
-        del line["ordinal"]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    refused = program.run(NEXT, resume=path.stem[-36:])
-    assert refused.code != 0
-    assert "missing an ordinal" in refused.err
-    program.ullage("undo", str(path))
-    goes_on(program, path)
-
-
 @pytest.mark.parametrize("kind", [ClaudeCode, Codex], ids=lambda kind: kind.__name__)
 def test_after_a_compaction_the_program_puts_its_rules_in_again_and_they_stand_once(kind, tmp_path):
     with Backend(*outputs(kind, 4, 1, 1_500)) as backend:

@@ -72,19 +72,6 @@ def test_the_numbers_of_codex_go_on(tmp_path, change):
     assert {"ordinal", "payload", "timestamp", "type"} == {key for line in added for key in line}
 
 
-def test_a_session_that_lost_its_numbers_gets_them_back(tmp_path):
-    path = compact(numbered(tmp_path / "rollout.jsonl"))
-    broken = objects(path)
-    last = broken[-3]["ordinal"]
-    for line in broken[-2:]:
-        del line["ordinal"]
-    opened = open_session(lines(path, broken))
-    (warning,) = opened.warnings
-    assert warning.startswith(f"line {len(broken)}: has no ordinal, so Codex does not open")
-    assert undo_compaction(opened).session.warnings == ()
-    assert [line.get("ordinal") for line in objects(path)[-3:]] == [None, None, last + 1]
-
-
 def test_the_first_compaction_follows_the_window_that_the_session_began_with(tmp_path):
     path = compact(numbered(tmp_path / "rollout.jsonl"))
     one = next(line["payload"] for line in objects(path) if line["type"] == "compacted")

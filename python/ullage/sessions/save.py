@@ -117,7 +117,6 @@ APPENDED = ("codex", "pi")  # formats with a line of their own for a compaction
 
 Line = dict[str, Any]
 
-_COMPACTED = "context_compacted"
 _OWN_KEYS = {
     "codex": ("timestamp", "type", "payload"),
     "pi": ("timestamp", "type", "id", "parentId"),
@@ -132,17 +131,10 @@ def _extend(session: Session, source: OpenedFile, lines: Sequence[Line]) -> None
     """
     newest, first = source.newest(NEWEST_LINES), source.head[:1]
     newest = newest if newest[:1] == first else first + newest  # it is of another type than most
-    own = _OWN_KEYS[session.format]
-    # Ullage 0.1 wrote such lines without a number, so they say nothing about those of Codex.
-    whole = continued(lines, newest, own, str(session.path), typical=_is_of_tool)
+    whole = continued(lines, newest, _OWN_KEYS[session.format], str(session.path))
     data = b"".join(line_of(line, at) for at, line in enumerate(whole))
     with closing(LogFile(source.path, create=False)) as file:
         file.append(data)
-
-
-def _is_of_tool(line: Item) -> bool:
-    event = as_mapping(line.get("payload")).get("type")
-    return line.get("type") != "compacted" and event != _COMPACTED
 
 
 def shown(kind: str, messages: Sequence[Item]) -> list[Any]:
@@ -170,7 +162,7 @@ def _codex(source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]
     stamp, window = _stamp(entries), str(_summary(entries)["uuid"])
     return [
         _compacted_line(source, stamp, _summary_text(entries), _items(messages), window),
-        {"timestamp": stamp, "type": "event_msg", "payload": {"type": _COMPACTED}},
+        {"timestamp": stamp, "type": "event_msg", "payload": {"type": "context_compacted"}},
     ]
 
 

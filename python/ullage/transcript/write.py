@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import chain, pairwise
 from typing import Any, Literal, NamedTuple
@@ -30,7 +30,6 @@ def continued(
     newest: Sequence[Item],
     own: Iterable[str],
     path: str,
-    typical: Callable[[Item], bool] = lambda line: True,
 ) -> list[dict[str, Any]]:
     """Lines with the fields that the lines of a log share besides those that a writer sets itself.
 
@@ -39,19 +38,17 @@ def continued(
         newest: The newest lines of the log, oldest first; of one type, they say nothing.
         own: Fields that the writer sets on each line.
         path: Of the file, for the error.
-        typical: Whether a line counts when it is asked which fields all lines carry.
 
     Raises:
         StoreError: The lines share a field whose next value is unknown; names it.
     """
     numbers: dict[str, int] = {}
     same: dict[str, Any] = {}
-    asked = [line for line in newest if typical(line)]
     # What lines of one type share may be that type's own.
-    several = len({str(line.get("type")) for line in asked}) > 1
-    shared = set.intersection(*map(set, asked)) if several else set()
+    several = len({str(line.get("type")) for line in newest}) > 1
+    shared = set.intersection(*map(set, newest)) if several else set()
     for name in sorted(shared.difference(own)):
-        values = [line[name] for line in newest if name in line]
+        values = [line[name] for line in newest]
         before, last = values[-2:]
         are_whole = all(type(value) is int for value in values)
         if before == last and type(before) is type(last):

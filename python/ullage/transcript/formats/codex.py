@@ -41,13 +41,9 @@ def sniff(source: OpenedFile) -> bool:
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads a rollout: one session, with a boundary at each compaction."""
     rollout = _Rollout(source)
-    number, line = 0, dict[str, Any]()
     for number, line in source.lines():
         rollout.add(number, line)
     rollout.close()
-    if rollout.numbered and "ordinal" not in line:
-        hint = "a change by `ullage compact`, `undo` or `edit` repairs it"
-        source.warn(number, f"has no ordinal, so Codex does not open the session: {hint}")
     session = rollout.list.read(system=rollout.system, metadata=rollout.metadata)
     return ReadTranscript("codex", [session])
 
@@ -94,7 +90,6 @@ class _Rollout:
         self.source = source
         self.list = EntryList(source.stem, source.warn)
         self.system: str | None = None
-        self.numbered = False  # whether Codex wants a number on its newest line
         self.metadata: dict[str, Any] = {}
         self._blocks: list[Block] = []  # of the response that is being written
         self._began: tuple[int, Any] = (0, None)
@@ -123,7 +118,6 @@ class _Rollout:
         if "cli_version" in self.metadata:
             return
         self.list.session = str(payload.get("id") or self.list.session)
-        self.numbered = payload.get("history_mode") == "paginated"
         self.system = as_mapping(payload.get("base_instructions")).get("text")
         self._set(cli_version=payload.get("cli_version"), cwd=payload.get("cwd"))
 
