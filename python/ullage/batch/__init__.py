@@ -31,16 +31,13 @@ from ullage.batch.run import (
     RowTask,
     Status as Status,
     compact_file as compact_file,
-    count_file as count_file,
     find_places as find_places,
     inspect_file as inspect_file,
     process_rows,
-    replay_file as replay_file,
     row_of as row_of,
     run_batch,
     run_places,
     run_rows,
-    validate_file as validate_file,
     write_table,
 )
 

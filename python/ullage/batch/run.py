@@ -290,11 +290,11 @@ class RowTask:
                 case "inspect":
                     return inspect_file(file, model=self.model, policy=self.policy)
                 case "validate":
-                    return validate_file(file, provider=self.provider, model=self.model)
+                    return _validate(file, self.provider, self.model)
                 case "count":
-                    return count_file(file, model=self.model)
+                    return _count(file, self.model)
                 case "replay":
-                    return replay_file(file, model=self.model, policy=self.policy)
+                    return _replay(file, self.model, self.policy)
             raise InvalidPolicy("action", self.action, f"must be one of {', '.join(ACTIONS)}")
         except (UllageError, OSError):
             raise
@@ -604,17 +604,7 @@ def _key(path: Path | str) -> str:
 # More tasks for one file: what a provider would refuse, how long it is, how large its requests would be under a policy.
 
 
-def validate_file(
-    file: TranscriptFile, *, provider: str = "anthropic", model: str | None = None
-) -> Mapping[str, Any]:
-    """What a provider would refuse of a session.
-
-    Returns:
-        Outcome `legal` or `refused`, and the rules that are broken, with how often.
-
-    Raises:
-        InvalidTranscript, InvalidMessage, InvalidPolicy: See `open_session` and `Session.check`.
-    """
+def _validate(file: TranscriptFile, provider: str, model: str | None) -> Mapping[str, Any]:
     session = open_session(file.path)
     checked = session.check(provider=provider, model=model)
     ledger = Ledger(weights_for(model or session.model or None), session.items)
@@ -629,12 +619,7 @@ def validate_file(
     }
 
 
-def count_file(file: TranscriptFile, *, model: str | None = None) -> Mapping[str, Any]:
-    """How long a session's context is, and nothing else.
-
-    Raises:
-        InvalidTranscript, InvalidMessage: See `open_session`.
-    """
+def _count(file: TranscriptFile, model: str | None) -> Mapping[str, Any]:
     session = inspect_session(file.path, model=model)
     held = session.inspection
     return {
@@ -646,14 +631,7 @@ def count_file(file: TranscriptFile, *, model: str | None = None) -> Mapping[str
     }
 
 
-def replay_file(
-    file: TranscriptFile, *, model: str | None = None, policy: Policy | None = None
-) -> Mapping[str, Any]:
-    """The requests that a session would have made under a policy.
-
-    Raises:
-        InvalidTranscript, InvalidMessage: See `open_session`.
-    """
+def _replay(file: TranscriptFile, model: str | None, policy: Policy | None) -> Mapping[str, Any]:
     session = open_session(file.path)
     run = replay_session(script_of(session), policy or Policy.buffered(), model=model or "")
     return {

@@ -156,18 +156,13 @@ def count_tokens_approximately(
         total += math.ceil(sum(map(_tool_chars, tools)) / chars_per_token)
     if use_usage_metadata_scaling:
         listed = list(listed)
-    before = total
+    sums = [total]
     for images, chars in _sizes(listed, count_name):
         total += images * tokens_per_image
         total += math.ceil(chars / chars_per_token) + extra_tokens_per_message
+        sums.append(total)
     if use_usage_metadata_scaling and len(listed) > 1:
-        sizes = (
-            images * tokens_per_image
-            + math.ceil(chars / chars_per_token)
-            + extra_tokens_per_message
-            for images, chars in _sizes(listed, count_name)
-        )
-        total *= _scale(listed, list(accumulate(sizes, initial=before)))
+        total *= _scale(listed, sums)
     return math.ceil(total)
 
 

@@ -34,13 +34,8 @@ class SummaryUsage(Frozen, kw_only=True):
     output_tokens: int = 0
 
     def __add__(self, other: SummaryUsage) -> SummaryUsage:
-        return SummaryUsage(
-            calls=self.calls + other.calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-        )
+        counts = vars(other)
+        return SummaryUsage(**{name: count + counts[name] for name, count in vars(self).items()})
 
 
 class CompactionStarted(Frozen, kw_only=True):

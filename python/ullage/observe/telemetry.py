@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ullage.exceptions import MissingExtra
 from ullage.observe.cache_monitor import CacheForecast, CacheUse, cache_use
@@ -25,6 +25,9 @@ from ullage.observe.events import (
     HookFinished,
     LevelActed,
 )
+
+if TYPE_CHECKING:
+    from ullage.manager import Request
 
 COMPACTED = "gen_ai.conversation.compacted"  # true on the first inference after a compaction
 
@@ -182,22 +185,6 @@ _BUCKETS = [4**power for power in range(14)]  # bounds for tokens, as the conven
 _SECONDS = [0.01 * 2**power for power in range(14)]
 
 
-class SizedRequest(Protocol):
-    """The used part of a `Request`."""
-
-    @property
-    def tokens(self) -> int:
-        """Its size."""
-
-    @property
-    def rewritten_from(self) -> int | None:
-        """First message that differs from the previous request, if any."""
-
-    @property
-    def compaction(self) -> object | None:
-        """The compaction that ran before it, if any."""
-
-
 class _Labels(NamedTuple):
     """A model's metric attributes, built once."""
 
@@ -217,7 +204,7 @@ class _Turn(NamedTuple):
     context: Any
     began_ns: int
     ended_ns: int
-    request: SizedRequest
+    request: Request
     same_tokens: int | None
     usage: Mapping[str, Any] | None
     error: str
@@ -400,24 +387,13 @@ class TurnRecorder:
         last_ns: When its last request ended, in nanoseconds since the epoch; 0: there was none.
     """
 
-    __slots__ = (
-        "_began",
-        "_labels",
-        "_request",
-        "_same",
-        "_to",
-        "conversation",
-        "forecast",
-        "last_ns",
-    )
-
     def __init__(
         self, to: TurnTelemetry, conversation: str, labels: _Labels, forecast: CacheForecast
     ) -> None:
         self._to, self.conversation, self.forecast = to, conversation, forecast
         self._labels = labels
         self.last_ns = self._began = 0
-        self._request: SizedRequest | None = None
+        self._request: Request | None = None
         self._same: int | None = None
 
     @property
@@ -425,7 +401,7 @@ class TurnRecorder:
         """Attributes of every span and metric."""
         return self._labels.about
 
-    def sent(self, request: SizedRequest, *, same_tokens: int | None = None) -> None:
+    def sent(self, request: Request, *, same_tokens: int | None = None) -> None:
         """Note that a request is sent now.
 
         Args:

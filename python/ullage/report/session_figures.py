@@ -37,6 +37,7 @@ from ullage.sessions.inspected import inspect_opened, title_of
 
 MOST_TEXTS = 24
 """Listed texts of one report; a compaction may remove hundreds of messages."""
+TEXT_CHARS = 2_000  # shown of one text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,8 @@ class Removal:
 class TextBudget:
     """How many characters of removed text a page may still hold; `redact` is applied to each text and title before it is cut."""
 
-    def __init__(
-        self, chars: int, each_chars: int = 2_000, redact: Callable[[str], str] | None = None
-    ) -> None:
-        self._left, self._each_chars, self._redact = chars, each_chars, redact
+    def __init__(self, chars: int, redact: Callable[[str], str] | None = None) -> None:
+        self._left, self._redact = chars, redact
 
     def clean(self, text: str) -> str:
         """The text without what the host wants hidden."""
@@ -81,7 +80,7 @@ class TextBudget:
     def take(self, text: str) -> tuple[str, int]:
         """The beginning of a text that still fits, and how many characters are not shown."""
         clean = self.clean(text)
-        shown = clean[: max(0, min(self._each_chars, self._left))]
+        shown = clean[: max(0, min(TEXT_CHARS, self._left))]
         # Bytes on the page, where a markup character takes five.
         self._left -= len(shown.encode("utf-8", "surrogatepass"))
         self._left -= 4 * sum(map(shown.count, "<>&'\""))
