@@ -8,15 +8,13 @@ import json
 import pytest
 
 from ullage.exceptions import InvalidMessage
-from ullage.transcript import (
-    BoundaryInfo,
+from ullage.transcript import Transcript, TranscriptLog, records, resume
+from ullage.transcript.write import (
     KeptEntries,
-    Transcript,
-    TranscriptLog,
-    records,
-    resume,
+    boundary_metadata,
+    compaction_lines,
+    session_lines,
 )
-from ullage.transcript.write import compaction_lines, session_lines
 
 NONE_KEPT = KeptEntries()
 ENVELOPE = {"sessionId": "s", "cwd": "/w", "gitBranch": "main", "version": "9"}
@@ -45,10 +43,15 @@ def talk(log, *numbers):
         log.append({"role": "assistant", "id": f"msg_{n}b", "content": said})
 
 
-def write_compaction(log, info, summaries, kept_entries=NONE_KEPT, attachments=()):
+def write_compaction(log, metadata, summaries, kept_entries=NONE_KEPT, attachments=()):
     """As a `ContextManager` writes one."""
     group = compaction_lines(
-        log, info, summaries, parent=log.leaf, kept_entries=kept_entries, attachments=attachments
+        log,
+        metadata,
+        summaries,
+        parent=log.leaf,
+        kept_entries=kept_entries,
+        attachments=attachments,
     )
     repeated = session_lines(log.transcript(), group)
     log.write([*group, *(log.entry(line, parent=None) for line in repeated)])
@@ -79,11 +82,15 @@ def flat(conversation):
 def test_lines_are_in_claude_codes_own_format(log):
     talk(log, 1, 2)
     last, kept = log.leaf, kept_of(log.resume().entries[-2:])
-    info = BoundaryInfo(
+    metadata = boundary_metadata(
         "manual", 1000, post_tokens=50, messages_summarized=6, discovered_tools=["WebFetch"]
     )
     boundary, first, second, extra = write_compaction(
-        log, info, [summary("one"), summary("two")], kept_entries=kept, attachments=[note("today")]
+        log,
+        metadata,
+        [summary("one"), summary("two")],
+        kept_entries=kept,
+        attachments=[note("today")],
     )
     assert boundary["type"] == "system"
     assert boundary["subtype"] == "compact_boundary"
@@ -117,7 +124,7 @@ def test_resume_gives_the_bytes_of_the_view_in_memory_again_and_again(log, befor
         part = context[:2] if before_summary else context[-2:]
         group = write_compaction(
             log,
-            BoundaryInfo("auto", 9),
+            boundary_metadata("auto", 9),
             [summary(f"summary {turn}")],
             kept_entries=kept_of(part, before_summary=before_summary),
             attachments=[note(f"day {turn}")],
@@ -139,7 +146,7 @@ def test_session_metadata_lies_in_the_last_16_kilobytes(log, tmp_path):
     log.append({"type": "tag", "tag": "blue"})
     log.append({"type": "file-history-snapshot", "snapshot": {}})
     talk(log, *range(200))
-    write_compaction(log, BoundaryInfo(), [summary("s")])
+    write_compaction(log, boundary_metadata(), [summary("s")])
     tail = (tmp_path / "s.jsonl").read_bytes()[-16_384:].split(b"\n")[1:-1]
     found = [json.loads(line) for line in tail]
     assert [e for e in found if e["type"] == "custom-title"] == [
@@ -156,7 +163,7 @@ def test_crash_at_any_byte_leaves_the_log_before_or_after(log, tmp_path):
     size, before = path.stat().st_size, log.resume().messages
     kept = kept_of(log.resume().entries[-2:])
     write_compaction(
-        log, BoundaryInfo(), [summary("s")], kept_entries=kept, attachments=[note("x")]
+        log, boundary_metadata(), [summary("s")], kept_entries=kept, attachments=[note("x")]
     )
     data, after = path.read_bytes(), log.resume().messages
     assert before != after
@@ -179,9 +186,9 @@ def test_no_summary_no_compaction(log, tmp_path):
     talk(log, 1)
     before = (tmp_path / "s.jsonl").read_bytes()
     with pytest.raises(ValueError, match="needs a summary"):
-        write_compaction(log, BoundaryInfo(), [])
+        write_compaction(log, boundary_metadata(), [])
     with pytest.raises(InvalidMessage):
-        write_compaction(log, BoundaryInfo(), [summary("x")], attachments=[{"no": "type"}])
+        write_compaction(log, boundary_metadata(), [summary("x")], attachments=[{"no": "type"}])
     assert (tmp_path / "s.jsonl").read_bytes() == before
 
 
@@ -190,14 +197,14 @@ def test_compaction_waits_for_the_disk(log, monkeypatch):
     monkeypatch.setattr("os.fsync", synced.append)
     talk(log, 1)
     assert synced == []
-    write_compaction(log, BoundaryInfo(), [summary("x")])
+    write_compaction(log, boundary_metadata(), [summary("x")])
     assert synced
 
 
 def test_entries_made_before_keep_their_uuids(log):
     talk(log, 1)
     made = {**records.compact_summary("s"), "uuid": "mine"}
-    _, written = write_compaction(log, BoundaryInfo(), [made])
+    _, written = write_compaction(log, boundary_metadata(), [made])
     assert written["uuid"] == "mine"
     assert flat(log.resume()) == ["mine"]
 

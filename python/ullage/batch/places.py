@@ -103,14 +103,12 @@ def find_remote(address: str) -> list[RemoteFile]:
         MissingExtra: obstore is not installed.
         StoreError: The bucket does not exist or cannot be read, or holds no transcript there.
     """
-    scheme, _, bucket_path = address.partition("://")
-    bucket, _, path = bucket_path.partition("/")
-    if not bucket and scheme != "memory":
+    root, path = _split(address)
+    if root.endswith("://") and root != "memory://":
         raise InvalidPolicy("paths", address, "must name a bucket, as s3://bucket/folder")
     magic = _MAGIC.search(path)
     base = path[: magic.start()].rpartition("/")[0] if magic else path.rstrip("/")
     globs = path.split("/")
-    root = f"{scheme}://{bucket}"
     objects = [
         RemoteFile(
             f"{root}/{key}", key[len(base) :].lstrip("/") or key.rpartition("/")[2], size, at

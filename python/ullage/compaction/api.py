@@ -27,8 +27,8 @@ from ullage.transcript import Transcript
 from ullage.transcript.log import TranscriptLog
 from ullage.transcript.records import RecordLine
 from ullage.transcript.write import (
-    BoundaryInfo,
     KeptEntries,
+    boundary_metadata,
     compaction_lines,
     session_lines,
     without_ids,
@@ -312,17 +312,17 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
     if later and before:
         raise LogConflict("messages were appended after the part that was summarised", hint=hint)
     kept_ids = (*draft.report.kept, *here[len(ids) :])
-    metadata = (draft.boundary or {}).get("compactMetadata", {})
-    info = BoundaryInfo(
-        trigger=metadata.get("trigger", "manual"),
-        pre_tokens=metadata.get("preTokens", 0),
+    drafted = (draft.boundary or {}).get("compactMetadata", {})
+    metadata = boundary_metadata(
+        trigger=drafted.get("trigger", "manual"),
+        pre_tokens=drafted.get("preTokens", 0),
         post_tokens=draft.report.tokens_after,
         messages_summarized=len(draft.report.removed),
-        discovered_tools=metadata.get("preCompactDiscoveredTools", ()),
+        discovered_tools=drafted.get("preCompactDiscoveredTools", ()),
     )
     written = compaction_lines(
         log,
-        info,
+        metadata,
         [*map(without_ids, draft.summary_messages)],
         parent=log.leaf,
         kept_entries=KeptEntries(tuple(map(str, kept_ids)), before_summary=before),

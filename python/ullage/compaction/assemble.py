@@ -74,7 +74,7 @@ from ullage.summarizers.extractive import (
 from ullage.summarizers.lines import shown, task_line, words_by_line, work_line
 from ullage.transcript import records
 from ullage.transcript.render import render
-from ullage.transcript.write import BoundaryInfo, KeptEntries, boundary_links
+from ullage.transcript.write import KeptEntries, boundary_links, boundary_metadata
 
 # Boundary, summary and attachments as entries of a transcript, made before anything is written.
 #
@@ -95,7 +95,7 @@ def _boundary(
     state: State, shared: StoredEntry, anchor: str, follow: Sequence[Item], stays: KeptEntries
 ) -> StoredEntry:
     """The boundary: what was done, and what belongs to it. `anchor`: uuid of the summary; `follow`: the other new entries, in order."""
-    info = BoundaryInfo(
+    metadata = boundary_metadata(
         trigger=state.job.trigger,
         pre_tokens=state.size,
         messages_summarized=state.cut.stop - state.cut.start,
@@ -103,7 +103,7 @@ def _boundary(
     )
     last = _last_uuid(state)
     mark = stable_uuid("boundary", last, anchor)
-    entry = records.compact_boundary(info.metadata())
+    entry = records.compact_boundary(metadata)
     uuids = [anchor, *(str(item["uuid"]) for item in follow)]
     entry["compactMetadata"].update(boundary_links(mark, anchor, uuids, stays))
     head = {"parentUuid": None, "logicalParentUuid": last or None, "uuid": mark}

@@ -39,8 +39,8 @@ from ullage.transcript.log import TranscriptLog, iso_of, line_of
 from ullage.transcript.records import MARK, STATE, snip
 from ullage.transcript.render import rendered
 from ullage.transcript.write import (
-    BoundaryInfo,
     KeptEntries,
+    boundary_metadata,
     compaction_lines,
     session_lines,
     without_ids,
@@ -861,7 +861,7 @@ class Journal:
             name for at in range(len(view)) if at not in new and (name := self._name(view, at))
         ]
         group = compaction_lines(
-            self.log, _info(machine.reports[self.reports :]),
+            self.log, _metadata(machine.reports[self.reports :]),
             [without_ids(view.originals[at]) for at in new if at < after], parent=parent,
             kept_entries=KeptEntries(tuple(kept_uuids), before_summary=after == len(view)),
             attachments=[without_ids(view.originals[at]) for at in new if at > after],
@@ -920,11 +920,11 @@ def _is_talk(item: Item) -> bool:
     return message is item or item.get("type") in _SPEAKERS
 
 
-def _info(reports: Sequence[StageReport]) -> BoundaryInfo:
+def _metadata(reports: Sequence[StageReport]) -> dict[str, Any]:
     newest = next((report for report in reversed(reports) if report.stage in _SUMMARIES), None)
     if newest is None:
-        return BoundaryInfo()
-    return BoundaryInfo(
+        return boundary_metadata()
+    return boundary_metadata(
         trigger="manual" if newest.stage == "compact" else "auto",
         pre_tokens=newest.tokens_before,
         post_tokens=newest.tokens_after,

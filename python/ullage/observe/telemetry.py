@@ -396,11 +396,6 @@ class TurnRecorder:
         self._request: Request | None = None
         self._same: int | None = None
 
-    @property
-    def about(self) -> Mapping[str, str]:
-        """Attributes of every span and metric."""
-        return self._labels.about
-
     def sent(self, request: Request, *, same_tokens: int | None = None) -> None:
         """Note that a request is sent now.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
@@ -11,7 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from ullage.exceptions import MissingExtra, StoreError
 from ullage.stores import sql_store as sql_flows
 from ullage.stores.sql_store import Row, Sql, SqlDialect, SqlStatement, SqlStore, migrated
-from ullage.stores.store_protocols import Lease, pauses, persist
+from ullage.stores.store_protocols import Lease, apersist, persist
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -176,13 +175,9 @@ class AsyncPostgresStore:
         await self._pool.close()
 
     async def _run(self, flow: Callable[P, Sql[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        lost = (self._psycopg.OperationalError,)
         try:
-            for pause in pauses(self._retry):
-                try:
-                    return await self._once(flow(*args, **kwargs))
-                except self._psycopg.OperationalError:
-                    await asyncio.sleep(pause)
-            return await self._once(flow(*args, **kwargs))
+            return await apersist(lambda: self._once(flow(*args, **kwargs)), lost, self._retry)
         except self._psycopg.Error as exc:
             raise _store_error(exc, self.place) from exc
 

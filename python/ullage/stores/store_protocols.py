@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import random
 import time
@@ -216,6 +217,18 @@ def persist(call: Callable[[], T], lost: tuple[type[Exception], ...], seconds: f
         except lost:
             time.sleep(pause)
     return call()
+
+
+async def apersist(
+    call: Callable[[], Awaitable[T]], lost: tuple[type[Exception], ...], seconds: float
+) -> T:
+    """`persist`, without blocking the event loop."""
+    for pause in pauses(seconds):
+        try:
+            return await call()
+        except lost:
+            await asyncio.sleep(pause)
+    return await call()
 
 
 _KINDS = {

@@ -20,8 +20,8 @@ from ullage.stores.store_protocols import (
     AsyncLogStore,
     ConversationStore,
     Lease,
+    apersist,
     checked_name,
-    pauses,
     persist,
 )
 from ullage.stores.stored_log import StoredLog
@@ -368,7 +368,8 @@ class AsyncWorker:
             raise LeaseHeld(conversation, self.owner)
         self._out.add(conversation)
         try:
-            lease = await self._leased(conversation, wait_seconds)
+            acquire = partial(self.store.acquire, conversation, self.owner, self._seconds)
+            lease = await apersist(acquire, (LeaseHeld,), wait_seconds)
             beat = asyncio.create_task(self._renewed(lease))
             try:
                 data = await self.store.read(conversation)
@@ -384,13 +385,6 @@ class AsyncWorker:
                     await self.store.release(lease)
         finally:
             self._out.discard(conversation)
-
-    async def _leased(self, conversation: str, wait_seconds: float) -> Lease:
-        for pause in pauses(wait_seconds):
-            with suppress(LeaseHeld):
-                return await self.store.acquire(conversation, self.owner, self._seconds)
-            await asyncio.sleep(pause)
-        return await self.store.acquire(conversation, self.owner, self._seconds)
 
     async def _renewed(self, lease: Lease) -> None:
         while True:

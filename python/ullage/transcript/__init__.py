@@ -17,10 +17,6 @@ if TYPE_CHECKING:
         resume as resume,
     )
     from ullage.transcript.log import TranscriptLog as TranscriptLog
-    from ullage.transcript.write import (
-        BoundaryInfo as BoundaryInfo,
-        KeptEntries as KeptEntries,
-    )
 
 __all__ = ["messages_after_boundary"]
 
@@ -28,7 +24,6 @@ _HOMES = {
     "conversation": "Conversation ResumeReport",
     "index": "Transcript messages_after_boundary resume",
     "log": "TranscriptLog",
-    "write": "BoundaryInfo KeptEntries",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 from typing import Any, Literal, NamedTuple
 
-from ullage._start import Frozen
 from ullage.exceptions import StoreError
 from ullage.messages import COPY_OF, Item, StoredEntry
 from ullage.transcript import records
@@ -74,27 +72,23 @@ _OF_EACH = 10
 """So many of the newest entries of each type say what all entries carry."""
 
 
-class BoundaryInfo(Frozen):
-    """What a boundary records about its compaction; `None` leaves a field out."""
-
-    trigger: Literal["auto", "manual"] = "auto"
-    pre_tokens: int = 0
-    post_tokens: int | None = None
-    messages_summarized: int | None = None
-    discovered_tools: Sequence[str] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further `compactMetadata`, as it stands."""
-
-    def metadata(self) -> StoredEntry:
-        """`compactMetadata` without what is known only when the log is written."""
-        fields: StoredEntry = {"trigger": self.trigger, "preTokens": self.pre_tokens}
-        optional = {
-            "postTokens": self.post_tokens,
-            "messagesSummarized": self.messages_summarized,
-            "preCompactDiscoveredTools": list(self.discovered_tools) or None,
-        }
-        fields.update((key, value) for key, value in optional.items() if value is not None)
-        return {**fields, **self.extra}
+def boundary_metadata(
+    trigger: Literal["auto", "manual"] = "auto",
+    pre_tokens: int = 0,
+    *,
+    post_tokens: int | None = None,
+    messages_summarized: int | None = None,
+    discovered_tools: Sequence[str] = (),
+) -> StoredEntry:
+    """`compactMetadata` without what is known only when the log is written; `None`, and no tools, leave a field out."""
+    fields = {
+        "trigger": trigger,
+        "preTokens": pre_tokens,
+        "postTokens": post_tokens,
+        "messagesSummarized": messages_summarized,
+        "preCompactDiscoveredTools": list(discovered_tools) or None,
+    }
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 class KeptEntries(NamedTuple):
@@ -112,7 +106,7 @@ class KeptEntries(NamedTuple):
 
 def compaction_lines(
     log: TranscriptLog,
-    boundary: BoundaryInfo,
+    metadata: StoredEntry,
     summaries: Sequence[Item],
     *,
     parent: str | None,
@@ -126,7 +120,7 @@ def compaction_lines(
 
     Args:
         log: The open log.
-        boundary: What the boundary says.
+        metadata: What the boundary says, see `boundary_metadata`.
         summaries: Summary messages, bare or as entries; at least one. A message of the assistant among them is
             the provider's own compaction item, which is unchanged.
         parent: Uuid of the entry that the boundary follows, if there is one.
@@ -139,7 +133,7 @@ def compaction_lines(
     """
     if not summaries:
         raise ValueError("a compaction needs a summary")
-    mark = log.entry(records.compact_boundary(boundary.metadata()), parent=parent)
+    mark = log.entry(records.compact_boundary(metadata), parent=parent)
     link = str(mark["uuid"])
     follow: list[StoredEntry] = []
     for at, item in enumerate([*map(_as_summary, summaries), *attachments]):

@@ -44,13 +44,13 @@ class ShownSession:
         assumed = self.session.window_tokens or UNKNOWN_CONTEXT_WINDOW
         row = table.find(name) or table.stated(name, context_window=assumed)
         self.window = window_for(row, settings=WindowSettings.from_env())
-        self.stamp = _stamp(path)
         self.weights = weights_for(name or None)
         self._ledger = core.Ledger(self.weights, self.session.messages)
 
     def has_changed(self) -> bool:
         """Whether the file changed since it was opened."""
-        return _stamp(self.path) != self.stamp
+        look, pin = self.path.stat(), self.session.pin
+        return pin is None or (look.st_size, look.st_mtime_ns) != (pin.size, pin.modified)
 
     def rows(self, words: str = "") -> list[MessageRow]:
         """The newest messages, oldest first; with words, the newest that contain them."""
@@ -71,11 +71,6 @@ class ShownSession:
     def text(self, at: int) -> str:
         """A whole message as text."""
         return visible(render(self.session.messages[at]))
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    look = path.stat()
-    return look.st_size, look.st_mtime_ns
 
 
 def removals_of(session: Session) -> list[RemovalRow]:

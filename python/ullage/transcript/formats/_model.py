@@ -150,19 +150,26 @@ def iso(timestamp: Any) -> str:
 
 
 def usage_of(
-    *, prompt: Any, output: Any, cache_read: Any = 0, cache_write: Any = 0, inclusive: bool = False
+    figures: Mapping[str, Any],
+    prompt: str,
+    output: str,
+    cache_read: str,
+    cache_write: str = "",
+    *,
+    inclusive: bool = False,
 ) -> dict[str, int]:
     """A usage record in Anthropic's words, of tokens; those of the answer include reasoning.
 
-    `inclusive`: `prompt` includes the cached ones, as OpenAI counts, and not as Anthropic.
+    By the keys that figures have for them; `cache_write` empty: none. `inclusive`: the prompt includes the cached ones, as OpenAI counts,
+    and not as Anthropic.
     """
-    read, write = whole_count(cache_read), whole_count(cache_write)
-    fresh = whole_count(prompt) - (read + write if inclusive else 0)
+    read, write = whole_count(figures.get(cache_read)), whole_count(figures.get(cache_write))
+    fresh = whole_count(figures.get(prompt)) - (read + write if inclusive else 0)
     return {
         "input_tokens": max(0, fresh),
         "cache_read_input_tokens": read,
         "cache_creation_input_tokens": write,
-        "output_tokens": whole_count(output),
+        "output_tokens": whole_count(figures.get(output)),
     }
 
 

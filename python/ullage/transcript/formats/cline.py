@@ -53,13 +53,8 @@ def _add(entries: EntryList, stored: Mapping[str, Any], position: int) -> None:
         if info.get("id"):
             message["model"] = info["id"]
         if isinstance(metrics, Mapping):  # Cline counts cached tokens among the input
-            message["usage"] = usage_of(
-                prompt=metrics.get("inputTokens"),
-                output=metrics.get("outputTokens"),
-                cache_read=metrics.get("cacheReadTokens"),
-                cache_write=metrics.get("cacheWriteTokens"),
-                inclusive=True,
-            )
+            keys = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+            message["usage"] = usage_of(metrics, *keys, inclusive=True)
     if isinstance(blocks, list) and blocks and all(one["type"] == "tool_result" for one in blocks):
         for block in blocks:
             entries.add_result(block, line=position, timestamp=stamp)

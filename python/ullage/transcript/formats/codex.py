@@ -175,10 +175,7 @@ class _Rollout:
         if self._response is None or not isinstance(usage, Mapping):
             return
         self._response["usage"] = usage_of(
-            prompt=usage.get("input_tokens"),
-            output=usage.get("output_tokens"),
-            cache_read=usage.get("cached_input_tokens"),
-            inclusive=True,
+            usage, "input_tokens", "output_tokens", "cached_input_tokens", inclusive=True
         )
         self._response = None
 

@@ -105,12 +105,9 @@ def _response(entries: EntryList, number: int, stamp: Any, record: Mapping[str, 
         answer = {**message, "id": str(record.get("id")), "model": record.get("model")}
         tokens = record.get("tokens")
         if isinstance(tokens, Mapping):
-            answer["usage"] = usage_of(
-                prompt=tokens.get("input"),
-                output=(tokens.get("output") or 0) + (tokens.get("thoughts") or 0),
-                cache_read=tokens.get("cached"),
-                inclusive=True,
-            )
+            output = (tokens.get("output") or 0) + (tokens.get("thoughts") or 0)
+            figures = {**tokens, "output": output}
+            answer["usage"] = usage_of(figures, "input", "output", "cached", inclusive=True)
         entries.add(answer, line=number, timestamp=stamp)
     for call in calls:
         entries.add_result(_result(call), line=number, timestamp=stamp)

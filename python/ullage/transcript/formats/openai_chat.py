@@ -112,13 +112,9 @@ def _usage(usage: Any) -> dict[str, int] | None:
     """A usage record of Chat Completions in Anthropic's words; `None` if it is none."""
     if not isinstance(usage, Mapping) or "prompt_tokens" not in usage:
         return None
-    details = as_mapping(usage.get("prompt_tokens_details"))
-    return usage_of(
-        prompt=usage.get("prompt_tokens"),
-        output=usage.get("completion_tokens"),
-        cache_read=details.get("cached_tokens"),
-        inclusive=True,
-    )
+    cached = as_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")
+    figures = {**usage, "cached": cached}
+    return usage_of(figures, "prompt_tokens", "completion_tokens", "cached", inclusive=True)
 
 
 def numbered(sessions: Iterable[ReadSession]) -> list[ReadSession]:

@@ -144,13 +144,9 @@ def _response(
 def _usage(tokens: Any) -> dict[str, int] | None:
     if not isinstance(tokens, Mapping) or not tokens.get("output"):
         return None
-    cache = as_mapping(tokens.get("cache"))
-    return usage_of(
-        prompt=tokens.get("input"),
-        output=tokens["output"] + (tokens.get("reasoning") or 0),
-        cache_read=cache.get("read"),
-        cache_write=cache.get("write"),
-    )
+    figures = {**tokens, **as_mapping(tokens.get("cache"))}
+    figures["output"] = tokens["output"] + (tokens.get("reasoning") or 0)
+    return usage_of(figures, "input", "output", "read", "write")
 
 
 def _block(part: Mapping[str, Any]) -> Block | None:

@@ -138,12 +138,7 @@ class _Session:
             return
         usage = message.get("usage")
         if isinstance(usage, Mapping) and not failed:
-            figures = usage_of(
-                prompt=usage.get("input"),
-                output=usage.get("output"),
-                cache_read=usage.get("cacheRead"),
-                cache_write=usage.get("cacheWrite"),
-            )
+            figures = usage_of(usage, "input", "output", "cacheRead", "cacheWrite")
             if any(figures.values()):  # pi needs the key, also in a session that was handed over
                 answer["usage"] = figures
         self.list.add(answer, line=number, timestamp=stamp)
