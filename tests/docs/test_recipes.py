@@ -66,12 +66,12 @@ FORMAT = Recipe(
     (
         Change(
             "python/ullage/transcript/formats/toy.py",
-            "from ullage.transcript.formats._model import EntryList, ReadTranscript\n\n\n"
+            "from ullage.transcript.formats._model import ReadSession, ReadTranscript\n\n\n"
             "def sniff(source):\n    return any('toy' in line for line in source.head)\n\n\n"
-            "def read(source):\n    entries = EntryList(source.stem, source.warn)\n"
+            "def read(source):\n    session = ReadSession(source.stem, source.warn)\n"
             "    for number, line in source.lines():\n"
-            "        entries.add({'role': line['toy'], 'content': line['words']}, line=number)\n"
-            "    return ReadTranscript('toy', [entries.read()])\n",
+            "        session.add({'role': line['toy'], 'content': line['words']}, line=number)\n"
+            "    return ReadTranscript('toy', [session])\n",
         ),
         Change(
             "python/ullage/transcript/formats/__init__.py",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ullage._start import Frozen, json, orjson
+from ullage._start import json, orjson
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import BOUNDARY, Block, StoredEntry
 from ullage.providers._common import place_result
@@ -18,8 +17,8 @@ from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.log import iso_of
 
 
-class ReadSession(Frozen):
-    """One conversation.
+class ReadSession:
+    """One conversation, entry by entry: results right after their calls, no id twice.
 
     Attributes:
         id: As the file names it; else made from its position.
@@ -29,38 +28,16 @@ class ReadSession(Frozen):
         metadata: What else is known, of `model`, `cwd`, `title` and `context_window_tokens`.
     """
 
-    id: str
-    entries: list[StoredEntry]
-    system: str | list[Block] | None = None
-    tools: list[dict[str, Any]] | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-class ReadTranscript(NamedTuple):
-    """The name of a file's format, and its conversations: at least one."""
-
-    format: str
-    sessions: Sequence[ReadSession]
-
-
-class EntryList:
-    """Builds the entries of one conversation: results right after their calls, no id twice."""
-
-    def __init__(self, session: str, warn: Callable[[int, str], None] | None = None) -> None:
-        self.session = session
-        self._warn = warn
+    def __init__(self, session_id: str, warn: Callable[[int, str], None] | None = None) -> None:
+        self.id, self._warn = session_id, warn
         self.entries: list[StoredEntry] = []
+        self.system: Any = None
+        self.tools: list[dict[str, Any]] | None = None
+        self.metadata: dict[str, Any] = {}
         self._messages: list[dict[str, Any]] = []  # of `entries`, since the newest boundary
         self._first = 0
         self._ids: set[str] = set()
         self._open: dict[str, list[str]] = {}  # id in the file → ids here of calls without a result
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def read(self, **about: Any) -> ReadSession:
-        """The conversation; `about` is what else a `ReadSession` says."""
-        return ReadSession(self.session, self.entries, **about)
 
     def add(
         self, message: dict[str, Any], *, line: int = 0, timestamp: Any = None, **flags: Any
@@ -134,11 +111,18 @@ class EntryList:
     def _envelope(
         self, kind: str, line: int, timestamp: Any, flags: Mapping[str, Any]
     ) -> StoredEntry:
-        entry: StoredEntry = {"type": kind, "uuid": f"{self.session}-{len(self.entries)}-{line}"}
+        entry: StoredEntry = {"type": kind, "uuid": f"{self.id}-{len(self.entries)}-{line}"}
         if timestamp is not None:
             entry["timestamp"] = iso(timestamp)
         entry.update((flag, value) for flag, value in flags.items() if value)
         return entry
+
+
+class ReadTranscript(NamedTuple):
+    """The name of a file's format, and its conversations: at least one."""
+
+    format: str
+    sessions: Sequence[ReadSession]
 
 
 def iso(timestamp: Any) -> str:

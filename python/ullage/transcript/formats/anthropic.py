@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.messages import THINKING
-from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript
+from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript
 
 _BLOCKS = ("tool_use", "tool_result", *THINKING, "server_tool_use")
 
@@ -31,12 +31,12 @@ def read(source: OpenedFile) -> ReadTranscript:
     document = source.document
     listed = document if isinstance(document, list) else body.get("messages")
     numbered = enumerate(listed, start=1) if isinstance(listed, list) else source.lines()
-    entries = EntryList(source.stem, source.warn)
+    session = ReadSession(source.stem, source.warn)
     for number, message in numbered:
         is_message = isinstance(message, Mapping) and "content" in message
         if is_message and isinstance(message.get("role"), str):
-            entries.add(dict(message), line=number)
+            session.add(dict(message), line=number)
         else:
             source.warn(number, "no message, left out")
-    session = entries.read(system=body.get("system"), tools=body.get("tools"))
+    session.system, session.tools = body.get("system"), body.get("tools")
     return ReadTranscript("anthropic", [session])

@@ -10,7 +10,7 @@ from typing import Any
 
 from ullage.messages import Block
 from ullage.providers._common import dumps
-from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript, usage_of
+from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
 
@@ -26,29 +26,30 @@ def read(source: OpenedFile) -> ReadTranscript:
     """Reads a session; what a compaction left stands after a boundary."""
     document = source.document
     name, about = ("roo", {}) if isinstance(document, list) else ("cline", document)
-    entries = EntryList(str(about.get("sessionId") or source.stem), source.warn)
+    session = ReadSession(str(about.get("sessionId") or source.stem), source.warn)
     stored = document if isinstance(document, list) else document["messages"]
     for position, message in enumerate(stored, start=1):
         if isinstance(message, Mapping) and message.get("role") in ("user", "assistant"):
-            _add(entries, message, position)
+            _add(session, message, position)
         else:
             source.warn(position, "no message, left out")
-    models = [entry.get("message", {}).get("model") for entry in entries.entries]
-    facts = {"model": next((model for model in reversed(models) if model), None)}
-    return ReadTranscript(name, [entries.read(system=about.get("system_prompt"), metadata=facts)])
+    models = [entry.get("message", {}).get("model") for entry in session.entries]
+    session.metadata["model"] = next((model for model in reversed(models) if model), None)
+    session.system = about.get("system_prompt")
+    return ReadTranscript(name, [session])
 
 
-def _add(entries: EntryList, stored: Mapping[str, Any], position: int) -> None:
+def _add(session: ReadSession, stored: Mapping[str, Any], position: int) -> None:
     note, stamp = as_mapping(stored.get("metadata")), stored.get("ts")
     summary = bool(stored.get("isSummary"))
     if note.get("kind") == "compaction" or summary:
         trigger = "manual" if "manual" in str(note.get("reason") or "") else "auto"
-        entries.boundary(line=position, timestamp=stamp, trigger=trigger, replacementHistory=True)
+        session.boundary(line=position, timestamp=stamp, trigger=trigger, replacementHistory=True)
     content = stored.get("content")
     blocks: Any = content if isinstance(content, str) else [*map(_block, content or ())]
     message: dict[str, Any] = {"role": stored["role"], "content": blocks}
     if stored["role"] == "assistant":
-        message["id"] = str(stored.get("id") or f"{entries.session}-r{position}")
+        message["id"] = str(stored.get("id") or f"{session.id}-r{position}")
         info, metrics = as_mapping(stored.get("modelInfo")), stored.get("metrics")
         if info.get("id"):
             message["model"] = info["id"]
@@ -57,9 +58,9 @@ def _add(entries: EntryList, stored: Mapping[str, Any], position: int) -> None:
             message["usage"] = usage_of(metrics, *keys, inclusive=True)
     if isinstance(blocks, list) and blocks and all(one["type"] == "tool_result" for one in blocks):
         for block in blocks:
-            entries.add_result(block, line=position, timestamp=stamp)
+            session.add_result(block, line=position, timestamp=stamp)
     else:
-        entries.add(message, line=position, timestamp=stamp, isCompactSummary=summary)
+        session.add(message, line=position, timestamp=stamp, isCompactSummary=summary)
 
 
 def _block(block: Mapping[str, Any]) -> Block:

@@ -19,7 +19,7 @@ from ullage.providers.openai_responses import (
     _message_in as message_in,
     _side_of as side_of,
 )
-from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript, usage_of
+from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
@@ -44,8 +44,7 @@ def read(source: OpenedFile) -> ReadTranscript:
     for number, line in source.lines():
         rollout.add(number, line)
     rollout.close()
-    session = rollout.list.read(system=rollout.system, metadata=rollout.metadata)
-    return ReadTranscript("codex", [session])
+    return ReadTranscript("codex", [rollout.session])
 
 
 def without_agent_messages(
@@ -88,9 +87,7 @@ def _agent_message(block: Any) -> Mapping[str, Any] | None:
 class _Rollout:
     def __init__(self, source: OpenedFile) -> None:
         self.source = source
-        self.list = EntryList(source.stem, source.warn)
-        self.system: str | None = None
-        self.metadata: dict[str, Any] = {}
+        self.session = ReadSession(source.stem, source.warn)
         self._blocks: list[Block] = []  # of the response that is being written
         self._began: tuple[int, Any] = (0, None)
         self._response: dict[str, Any] | None = None  # the newest one that has no usage yet
@@ -115,10 +112,10 @@ class _Rollout:
 
     def about(self, payload: Mapping[str, Any]) -> None:
         """The first one names the session; a resume repeats it, a fork repeats its parent's."""
-        if "cli_version" in self.metadata:
+        if "cli_version" in self.session.metadata:
             return
-        self.list.session = str(payload.get("id") or self.list.session)
-        self.system = as_mapping(payload.get("base_instructions")).get("text")
+        self.session.id = str(payload.get("id") or self.session.id)
+        self.session.system = as_mapping(payload.get("base_instructions")).get("text")
         self._set(cli_version=payload.get("cli_version"), cwd=payload.get("cwd"))
 
     def item(self, payload: Mapping[str, Any], number: int, stamp: Any) -> None:
@@ -133,7 +130,7 @@ class _Rollout:
             block = blocks_in(item)[0]
             if as_mapping(payload.get(NOTE)).get("isError") is True:
                 block = {**block, "is_error": True}
-            if not self.list.add_result(block, line=number, timestamp=stamp):
+            if not self.session.add_result(block, line=number, timestamp=stamp):
                 self.source.warn(number, "a result apart from its call, moved next to it")
             return
         # No other provider takes a system message where Codex puts its developer messages.
@@ -143,26 +140,26 @@ class _Rollout:
         content, role = message["content"], item.get("role")
         text = content[0].get("text", "") if isinstance(content, list) and content else content
         if is_summary(note) or (self._summary and text == self._summary):
-            self.list.add(message, line=number, timestamp=stamp, isCompactSummary=True)
+            self.session.add(message, line=number, timestamp=stamp, isCompactSummary=True)
             return
         injected = isinstance(text, str) and text.startswith(_INJECTED)
         # Of another tool, in a session that was handed over: a command that the user typed.
         injected = injected and not text.startswith("<command-")
         meta = note.get("isMeta") is True or role != "user" or injected
         other = {SOURCE_ROLE: role} if isinstance(role, str) and role != "user" else {}
-        self.list.add(message, line=number, timestamp=stamp, isMeta=meta, **other)
+        self.session.add(message, line=number, timestamp=stamp, isMeta=meta, **other)
 
     def close(self) -> None:
         """Ends the response that is being written."""
         if not self._blocks:
             return
         number, stamp = self._began
-        name = f"{self.list.session}-r{len(self.list)}"
+        name = f"{self.session.id}-r{len(self.session.entries)}"
         message = {"role": "assistant", "content": joined(self._blocks), "id": name}
-        if "model" in self.metadata:
-            message["model"] = self.metadata["model"]
+        if "model" in self.session.metadata:
+            message["model"] = self.session.metadata["model"]
         self._blocks = []
-        self._response = self.list.add(message, line=number, timestamp=stamp)["message"]
+        self._response = self.session.add(message, line=number, timestamp=stamp)["message"]
 
     def counted(self, payload: Mapping[str, Any]) -> None:
         """A count follows its response, before or after the results of its calls; repeats say nothing."""
@@ -182,14 +179,14 @@ class _Rollout:
     def compacted(self, payload: Mapping[str, Any], number: int, stamp: Any) -> None:
         self.close()
         self._response = None
-        messages = (entry.get("message", {}) for entry in reversed(self.list.entries))
+        messages = (entry.get("message", {}) for entry in reversed(self.session.entries))
         usages = (message["usage"] for message in messages if message.get("usage"))
         undone = {"undoes": payload["undoes"]} if isinstance(payload.get("undoes"), str) else {}
         before = int(sum(next(usages, {}).values()))
-        self.list.boundary(
+        self.session.boundary(
             line=number, timestamp=stamp, preTokens=before, replacementHistory=True, **undone
         )
-        self.list.forget_ids()
+        self.session.forget_ids()
         history, self._summary = payload.get("replacement_history"), payload.get("message")
         if not isinstance(history, Sequence):
             # Older files hold no history: Codex put the summary after what it had kept of the user's words.
@@ -202,4 +199,6 @@ class _Rollout:
         self._response = None
 
     def _set(self, **facts: Any) -> None:
-        self.metadata.update((key, value) for key, value in facts.items() if value is not None)
+        self.session.metadata.update(
+            (key, value) for key, value in facts.items() if value is not None
+        )

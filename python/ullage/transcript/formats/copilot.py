@@ -7,7 +7,7 @@ from typing import Any
 
 from ullage.messages import Block
 from ullage.providers._common import dumps
-from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript
+from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript
 
 _TYPES = ("session.start", "system.message", "user.message", "assistant.message")
 
@@ -21,30 +21,28 @@ def sniff(source: OpenedFile) -> bool:
 
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads a session."""
-    entries = EntryList(source.stem, source.warn)
-    facts: dict[str, Any] = {}
+    session = ReadSession(source.stem, source.warn)
     for number, line in source.lines():
         data, kind, stamp = line.get("data"), line.get("type"), line.get("timestamp")
         if not isinstance(data, Mapping):
             continue
         if kind == "session.start":
-            entries.session = str(data.get("sessionId") or entries.session)
-            facts["cwd"] = data.get("cwd", facts.get("cwd"))
-        elif kind == "system.message":
-            facts.setdefault("system", data.get("content"))
+            session.id = str(data.get("sessionId") or session.id)
+            session.metadata["cwd"] = data.get("cwd", session.metadata.get("cwd"))
+        elif kind == "system.message" and session.system is None:
+            session.system = data.get("content")
         elif kind == "user.message":
             # What was sent is the transformed text: with context, dates and reminders.
             content = data.get("transformedContent") or data.get("content") or ""
-            entries.add({"role": "user", "content": content}, line=number, timestamp=stamp)
+            session.add({"role": "user", "content": content}, line=number, timestamp=stamp)
         elif kind == "assistant.message":
             if blocks := _blocks(data):
                 name = str(line.get("id") or f"r{number}")
                 message = {"role": "assistant", "content": blocks, "id": name}
-                entries.add(message, line=number, timestamp=stamp)
+                session.add(message, line=number, timestamp=stamp)
         elif kind == "tool.execution_complete":
-            if not entries.add_result(_result(data), line=number, timestamp=stamp):
+            if not session.add_result(_result(data), line=number, timestamp=stamp):
                 source.warn(number, "a result apart from its call, moved next to it")
-    session = entries.read(system=facts.pop("system", None), metadata=facts)
     return ReadTranscript("copilot", [session])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ullage.providers import gemini
 from ullage.providers._common import dumps
-from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript, usage_of
+from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
 _SNAPSHOT = "<state_snapshot>"
@@ -41,17 +41,18 @@ def read(source: OpenedFile) -> ReadTranscript:
     if _is_recording(source):
         return _recording(source)
     internal = gemini.from_provider({"contents": _contents(source)})
-    entries = EntryList(source.stem, source.warn)
+    session = ReadSession(source.stem, source.warn)
+    session.system = internal.system
     for position, message in enumerate(internal.messages, start=1):
         content = message["content"]
         first = content[0].get("text", "") if isinstance(content, list) and content else content
         snapshot = isinstance(first, str) and first.lstrip().startswith(_SNAPSHOT)
         if position == 1 and snapshot:
-            entries.boundary(line=position)
-            entries.add(message, line=position, isCompactSummary=True)
+            session.boundary(line=position)
+            session.add(message, line=position, isCompactSummary=True)
         else:
-            entries.add(message, line=position)
-    return ReadTranscript("gemini_cli", [entries.read(system=internal.system)])
+            session.add(message, line=position)
+    return ReadTranscript("gemini_cli", [session])
 
 
 # ---- recordings --------------------------------------------------------------------------------
@@ -59,20 +60,19 @@ def read(source: OpenedFile) -> ReadTranscript:
 
 def _recording(source: OpenedFile) -> ReadTranscript:
     facts: dict[str, Any] = {}
-    entries = EntryList(source.stem, source.warn)
     records = _records(source, facts)
-    entries.session = str(facts.get("sessionId") or source.stem)
+    session = ReadSession(str(facts.get("sessionId") or source.stem), source.warn)
     for number, record in enumerate(records, start=1):
         kind, stamp = record.get("type"), record.get("timestamp")
         if kind == "user":
             for message in _messages("user", _parts(record.get("content"))):
-                entries.add(message, line=number, timestamp=stamp)
+                session.add(message, line=number, timestamp=stamp)
         elif kind == "gemini":
             facts["model"] = record.get("model") or facts.get("model")
-            _response(entries, number, stamp, record)
+            _response(session, number, stamp, record)
     about = {"title": facts.get("summary"), "model": facts.get("model")}
-    metadata = {key: value for key, value in about.items() if isinstance(value, str)}
-    return ReadTranscript("gemini_cli", [entries.read(metadata=metadata)])
+    session.metadata = {key: value for key, value in about.items() if isinstance(value, str)}
+    return ReadTranscript("gemini_cli", [session])
 
 
 def _records(source: OpenedFile, facts: dict[str, Any]) -> list[Mapping[str, Any]]:
@@ -97,7 +97,7 @@ def _records(source: OpenedFile, facts: dict[str, Any]) -> list[Mapping[str, Any
     return list(records.values())
 
 
-def _response(entries: EntryList, number: int, stamp: Any, record: Mapping[str, Any]) -> None:
+def _response(session: ReadSession, number: int, stamp: Any, record: Mapping[str, Any]) -> None:
     calls = [call for call in record.get("toolCalls") or () if isinstance(call, Mapping)]
     keys = ("id", "name", "args")
     asked = [{"functionCall": {key: call.get(key) for key in keys}} for call in calls]
@@ -108,9 +108,9 @@ def _response(entries: EntryList, number: int, stamp: Any, record: Mapping[str, 
             output = (tokens.get("output") or 0) + (tokens.get("thoughts") or 0)
             figures = {**tokens, "output": output}
             answer["usage"] = usage_of(figures, "input", "output", "cached", inclusive=True)
-        entries.add(answer, line=number, timestamp=stamp)
+        session.add(answer, line=number, timestamp=stamp)
     for call in calls:
-        entries.add_result(_result(call), line=number, timestamp=stamp)
+        session.add_result(_result(call), line=number, timestamp=stamp)
 
 
 def _messages(role: str, parts: list[Any]) -> list[dict[str, Any]]:

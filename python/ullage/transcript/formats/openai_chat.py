@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ullage.providers import openai_chat
 from ullage.providers._common import FOREIGN, carrying
 from ullage.transcript.formats._model import (
-    EntryList,
     OpenedFile,
     ReadSession,
     ReadTranscript,
@@ -71,23 +70,24 @@ def chat_session(
         tools: Definitions as the API takes them; `None` if unknown.
         model: Which one answered; what is no text is not known.
     """
-    system = None
-    entries = EntryList(name, source.warn)
+    session = ReadSession(name, source.warn)
     for position, stored in enumerate(chat):
         if position == 0 and stored.get("role") in ("system", "developer"):
-            system = openai_chat.from_provider([_api_keys(stored)]).system
+            session.system = openai_chat.from_provider([_api_keys(stored)]).system
         else:
-            _add(entries, position, stored, decorate)
-    definitions = None if tools is None else openai_chat.from_provider({"tools": tools}).tools
-    facts = {"model": model} if isinstance(model, str) else {}
-    return entries.read(system=system, tools=definitions, metadata=facts)
+            _add(session, position, stored, decorate)
+    session.tools = None if tools is None else openai_chat.from_provider({"tools": tools}).tools
+    session.metadata = {"model": model} if isinstance(model, str) else {}
+    return session
 
 
 def _api_keys(message: Mapping[str, Any]) -> dict[str, Any]:
     return {key: message[key] for key in _MESSAGE_KEYS if key in message}
 
 
-def _add(entries: EntryList, position: int, stored: Mapping[str, Any], decorate: Decorate) -> None:
+def _add(
+    session: ReadSession, position: int, stored: Mapping[str, Any], decorate: Decorate
+) -> None:
     """Each message alone, so that results find their calls wherever they stand."""
     read = openai_chat.from_provider(
         {"messages": [{"role": "user", "content": ""}, _api_keys(stored)]}
@@ -103,9 +103,9 @@ def _add(entries: EntryList, position: int, stored: Mapping[str, Any], decorate:
         flags |= decorate(message, stored)
         stamp = flags.pop("timestamp", None)
         if stored.get("role") == "tool":
-            entries.add_result(message["content"][0], line=position + 1, timestamp=stamp)
+            session.add_result(message["content"][0], line=position + 1, timestamp=stamp)
         elif message["content"]:
-            entries.add(message, line=position + 1, timestamp=stamp, **flags)
+            session.add(message, line=position + 1, timestamp=stamp, **flags)
 
 
 def _usage(usage: Any) -> dict[str, int] | None:
@@ -119,12 +119,12 @@ def _usage(usage: Any) -> dict[str, int] | None:
 
 def numbered(sessions: Iterable[ReadSession]) -> list[ReadSession]:
     """Sessions with ids that differ, in the order of the file."""
-    seen: dict[str, int] = {}
-    numbered = []
-    for session in sessions:
-        seen[session.id] = count = seen.get(session.id, 0) + 1
-        numbered.append(replace(session, id=f"{session.id}#{count}") if count > 1 else session)
-    return numbered
+    listed, seen = list(sessions), Counter[str]()
+    for session in listed:
+        seen[session.id] += 1
+        count = seen[session.id]
+        session.id += f"#{count}" if count > 1 else ""
+    return listed
 
 
 # ---- the format itself -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import orjson
 
 from ullage.messages import CLEARED, Block
 from ullage.providers._common import carrying
-from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript, usage_of
+from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
 _INTERRUPTED = "[Tool execution was interrupted]"
@@ -40,14 +40,14 @@ def read(source: OpenedFile) -> ReadTranscript:
     document = _exported(source)
     info = document.get("info") or source.document
     messages = document.get("messages") if document else _stored(Path(source.path), source)
-    entries = EntryList(str(info["id"]), source.warn)
-    facts = {"cwd": info.get("directory"), "title": info.get("title")}
+    session = ReadSession(str(info["id"]), source.warn)
+    session.metadata = {"cwd": info.get("directory"), "title": info.get("title")}
     for number, entry in enumerate(messages or (), start=1):
         if isinstance(entry, Mapping) and isinstance(entry.get("info"), Mapping):
-            _add(entries, facts, number, entry["info"], entry.get("parts") or ())
+            _add(session, number, entry["info"], entry.get("parts") or ())
         else:
             source.warn(number, "no message, left out")
-    return ReadTranscript("opencode", [entries.read(metadata=facts)])
+    return ReadTranscript("opencode", [session])
 
 
 def _stored(path: Path, source: OpenedFile) -> Iterator[dict[str, Any]]:
@@ -70,9 +70,7 @@ def _documents(folder: Path, source: OpenedFile) -> Iterator[dict[str, Any]]:
             yield document
 
 
-def _add(
-    entries: EntryList, facts: dict[str, Any], number: int, info: Mapping[str, Any], parts: Any
-) -> None:
+def _add(session: ReadSession, number: int, info: Mapping[str, Any], parts: Any) -> None:
     stamp = as_mapping(info.get("time")).get("created")
     shown_parts = [
         part for part in parts if isinstance(part, Mapping) and part.get("ignored") is not True
@@ -90,16 +88,16 @@ def _add(
             alone = len(blocks) == 1 and blocks[0]["type"] == "text"
             content = str(blocks[0]["text"]) if alone else blocks
             message = {"role": "user", "content": content}
-            entries.add(message, line=number, timestamp=stamp, **flags)
+            session.add(message, line=number, timestamp=stamp, **flags)
     elif info.get("summary") is True:
         text = "\n\n".join(str(part.get("text", "")) for part in texts)
         if text:
-            entries.boundary(line=number, timestamp=stamp)
+            session.boundary(line=number, timestamp=stamp)
             summary = {"role": "user", "content": text}
-            entries.add(summary, line=number, timestamp=stamp, isCompactSummary=True)
+            session.add(summary, line=number, timestamp=stamp, isCompactSummary=True)
     else:
-        facts["model"] = info.get("modelID") or facts.get("model")
-        _response(entries, number, stamp, info, shown_parts)
+        session.metadata["model"] = info.get("modelID") or session.metadata.get("model")
+        _response(session, number, stamp, info, shown_parts)
 
 
 def _user_block(part: Mapping[str, Any]) -> Block | None:
@@ -116,7 +114,7 @@ def _user_block(part: Mapping[str, Any]) -> Block | None:
 
 
 def _response(
-    entries: EntryList, number: int, stamp: Any, info: Mapping[str, Any], parts: list[Any]
+    session: ReadSession, number: int, stamp: Any, info: Mapping[str, Any], parts: list[Any]
 ) -> None:
     """One response for each step: results stand between them."""
     steps: list[list[Mapping[str, Any]]] = [[]]
@@ -135,10 +133,10 @@ def _response(
         if at == len(steps) - 1 and (usage := _usage(info.get("tokens"))):
             message["usage"] = usage
         if message["content"]:
-            entries.add(message, line=number, timestamp=stamp)
+            session.add(message, line=number, timestamp=stamp)
         for part in step:
             if part.get("type") == "tool":
-                entries.add_result(_result(part), line=number, timestamp=stamp)
+                session.add_result(_result(part), line=number, timestamp=stamp)
 
 
 def _usage(tokens: Any) -> dict[str, int] | None:

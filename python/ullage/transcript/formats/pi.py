@@ -10,7 +10,7 @@ from typing import Any
 
 from ullage.messages import Block, is_summary
 from ullage.providers._common import carrying
-from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript, usage_of
+from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
 FLAGS = ("isMeta", "isCompactSummary")
@@ -37,14 +37,14 @@ def read(source: OpenedFile) -> ReadTranscript:
     lines = list(source.lines())
     messages = (as_mapping(line.get("message")) for _, line in lines)
     answered = {str(one.get("toolCallId")) for one in messages if one.get("role") == "toolResult"}
-    session = _Session(source, answered)
+    reader = _Reader(source, answered)
     path = path_of(lines)
     shown = None if path is None else {entry["id"] for entry in path}
     for number, line in lines:
         aside = shown is not None and _is_linked(line) and line["id"] not in shown
-        session.add(number, line, aside=aside)
+        reader.add(number, line, aside=aside)
     source.warnings.sort(key=lambda warning: warning[0])
-    return ReadTranscript("pi", [session.list.read(metadata=session.metadata)])
+    return ReadTranscript("pi", [reader.session])
 
 
 def path_of(
@@ -69,11 +69,10 @@ def _is_linked(line: Mapping[str, Any]) -> bool:
     return isinstance(line.get("id"), str) and "parentId" in line
 
 
-class _Session:
+class _Reader:
     def __init__(self, source: OpenedFile, answered: set[str]) -> None:
         self.source = source
-        self.list = EntryList(source.stem, source.warn)
-        self.metadata: dict[str, Any] = {}
+        self.session = ReadSession(source.stem, source.warn)
         self._flags: dict[str, bool] = {}  # of the line that is being read
         self._by_line: list[int] = []  # for each line of the file, how many entries stood before it
         self._by_id: dict[str, int] = {}
@@ -81,17 +80,19 @@ class _Session:
 
     def add(self, number: int, line: Mapping[str, Any], *, aside: bool = False) -> None:
         """Reads a line; `aside`: it lies on another branch."""
-        self._by_line.append(len(self.list))
+        self._by_line.append(len(self.session.entries))
         if aside:
             return
         if isinstance(line.get("id"), str):
-            self._by_id[line["id"]] = len(self.list)
+            self._by_id[line["id"]] = len(self.session.entries)
         kind = line.get("type")
         if kind == "session":
-            self.list.session = str(line.get("id") or self.list.session)
-            self.metadata["cwd"] = line.get("cwd") or self.metadata.get("cwd")
+            self.session.id = str(line.get("id") or self.session.id)
+            self.session.metadata["cwd"] = line.get("cwd") or self.session.metadata.get("cwd")
         if kind in ("session", "model_change"):
-            self.metadata["model"] = line.get("modelId") or self.metadata.get("model")
+            self.session.metadata["model"] = line.get("modelId") or self.session.metadata.get(
+                "model"
+            )
         elif kind == "compaction":
             self.compaction(number, line)
         elif kind == "message" and isinstance(line.get("message"), Mapping):
@@ -101,16 +102,16 @@ class _Session:
     def message(self, number: int, message: Mapping[str, Any], stamp: Any) -> None:
         role = message.get("role")
         if role == "toolResult":
-            if not self.list.add_result(_result(message), line=number, timestamp=stamp):
+            if not self.session.add_result(_result(message), line=number, timestamp=stamp):
                 self.source.warn(number, "a result apart from its call, moved next to it")
         elif role == "assistant":
             self.assistant(number, message, stamp)
         elif role == "bashExecution":
             user_message = {"role": "user", "content": _execution(message)}
-            self.list.add(user_message, line=number, timestamp=stamp, isMeta=True)
+            self.session.add(user_message, line=number, timestamp=stamp, isMeta=True)
         elif role == "user":
             user_message = {"role": "user", "content": _blocks(message)}
-            self.list.add(user_message, line=number, timestamp=stamp, **self._flags)
+            self.session.add(user_message, line=number, timestamp=stamp, **self._flags)
         else:
             self.source.warn(number, f"role {role!r} is unknown, left out")
 
@@ -128,37 +129,37 @@ class _Session:
         answer: dict[str, Any] = {
             "role": "assistant",
             "content": blocks,
-            "id": f"{self.list.session}-r{number}",
-            "model": message.get("model") or self.metadata.get("model"),
+            "id": f"{self.session.id}-r{number}",
+            "model": message.get("model") or self.session.metadata.get("model"),
         }
         if not blocks:
             text = str(message.get("errorMessage") or message.get("stopReason") or "")
             answer["content"] = [{"type": "text", "text": text or "no answer"}]
-            self.list.add(answer, line=number, timestamp=stamp, isApiErrorMessage=True)
+            self.session.add(answer, line=number, timestamp=stamp, isApiErrorMessage=True)
             return
         usage = message.get("usage")
         if isinstance(usage, Mapping) and not failed:
             figures = usage_of(usage, "input", "output", "cacheRead", "cacheWrite")
             if any(figures.values()):  # pi needs the key, also in a session that was handed over
                 answer["usage"] = figures
-        self.list.add(answer, line=number, timestamp=stamp)
+        self.session.add(answer, line=number, timestamp=stamp)
 
     def compaction(self, number: int, line: Mapping[str, Any]) -> None:
         first = line.get("firstKeptEntryIndex")
         if isinstance(first, int) and 0 <= first < len(self._by_line):
             start = self._by_line[first]
         else:
-            start = self._by_id.get(str(line.get("firstKeptEntryId")), len(self.list))
+            start = self._by_id.get(str(line.get("firstKeptEntryId")), len(self.session.entries))
         # Messages only: a summary that stands between them is replaced by this one.
         uuids = [
             entry["uuid"]
-            for entry in self.list.entries[start:]
+            for entry in self.session.entries[start:]
             if "message" in entry and not is_summary(entry)
         ]
         stamp, tokens = line.get("timestamp"), line.get("tokensBefore") or 0
-        boundary = self.list.boundary(line=number, timestamp=stamp, preTokens=tokens)
+        boundary = self.session.boundary(line=number, timestamp=stamp, preTokens=tokens)
         message = {"role": "user", "content": str(line.get("summary", ""))}
-        summary = self.list.add(message, line=number, timestamp=stamp, isCompactSummary=True)
+        summary = self.session.add(message, line=number, timestamp=stamp, isCompactSummary=True)
         if uuids:
             preserved = {"anchorUuid": summary["uuid"], "uuids": uuids}
             boundary["compactMetadata"]["preservedMessages"] = preserved

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ullage.transcript.formats._model import EntryList, OpenedFile, ReadSession, ReadTranscript
+from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript
 from ullage.transcript.formats.openai_chat import chat_session, is_chat, measured, numbered
 
 
@@ -88,7 +88,7 @@ _SPEAKER = re.compile(r"^(user|assistant|tool): ", re.MULTILINE)
 
 def _few_shot(number: int, line: Mapping[str, Any]) -> ReadSession:
     """Text only: `assistant: None` was a call, of which nothing but its result was kept."""
-    entries = EntryList(f"example-{number}")
+    session = ReadSession(f"example-{number}")
     pieces = _SPEAKER.split(str(line.get("messages_display", "")))
     spoken = list(zip(pieces[1::2], (text.strip("\n") for text in pieces[2::2]), strict=True))
     for position, (role, text) in enumerate(spoken):
@@ -97,11 +97,11 @@ def _few_shot(number: int, line: Mapping[str, Any]) -> ReadSession:
             name = f"call_{number}_{position}"
             call = {"type": "tool_use", "id": name, "name": "unknown", "input": {}}
             words = [] if text == "None" else [{"type": "text", "text": text}]
-            entries.add({"role": role, "content": [*words, call]}, line=position)
+            session.add({"role": role, "content": [*words, call]}, line=position)
         elif role == "tool":
             name = f"call_{number}_{position - 1}"
             block = {"type": "tool_result", "tool_use_id": name, "content": text}
-            entries.add_result(block, line=position)
+            session.add_result(block, line=position)
         elif text:
-            entries.add({"role": role, "content": text}, line=position)
-    return entries.read()
+            session.add({"role": role, "content": text}, line=position)
+    return session
