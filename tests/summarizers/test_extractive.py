@@ -1546,6 +1546,11 @@ def test_a_commit_that_only_the_log_shows_stands_with_the_state_of_the_repositor
     log = [call("Bash", 2, command="git log --oneline -3"), answer(2, "164ceba (HEAD -> main) Count lines\n9b6bd9e Start")]  # fmt: skip
     text = render(collect([user("Count."), *edit(1, "/w/count.go"), *log]))
     assert "`git log` showed 164ceba on top: `Count lines`" in text
+    # Another repository's log is not this one's, and takes nothing from it.
+    away = run(3, "cd ../other && git log --oneline -3", "77aa001 Elsewhere")
+    there = run(4, "git log --oneline", "77aa001 Elsewhere")
+    text = render(collect([user("Count."), *edit(1, "/w/count.go"), *log, *away, *there]))
+    assert "`git log` showed 164ceba on top" in text
     others = ("main..next", "--all --oneline", "-- count.go", "--oneline | tail -1", "2c4f1aa", "--skip=40")  # fmt: skip
     for other in (*map("git log {}".format, others), "cd /other && git log --oneline"):
         log[0] = call("Bash", 2, command=other)

@@ -264,9 +264,9 @@ class _Open(NamedTuple):
 
 
 LONGEST_THOUGHT = 10_000  # characters that are read of one, half at each end
-_MOVES_HEAD = pattern(
-    r"\bcd \S|\bgit (?:-\S+ )*(?:switch|checkout|reset|pull|rebase|merge|stash)\b"
-)
+_MOVES_HEAD = pattern(r"\bgit (?:-\S+ )*(?:switch|checkout|reset|pull|rebase|merge|stash)\b")
+# After it a log may be another repository's: the newest commit of the first one stays what it was.
+_GOES_ELSEWHERE = pattern(r"\bcd \S")
 
 
 class Collector:
@@ -296,6 +296,7 @@ class Collector:
         self._urls: dict[str, None] = {}
         self._commits: dict[str, Commit] = {}
         self._head: Commit | None = None
+        self._elsewhere = False  # a command has changed the folder
         self._log, self._names = CallLog(), NameTally()
         self._board = TaskBoard()
         self._calls: dict[str, _Open] = {}
@@ -592,7 +593,9 @@ class Collector:
                 self._commits[digest] = Commit(index, branch, digest, subject)
             if _MOVES_HEAD.search(first.target):
                 self._head = None
-            elif outcome.ok and not first.folder and (head := names.head_in(first.target, text)):
+            self._elsewhere = self._elsewhere or _GOES_ELSEWHERE.search(first.target) is not None
+            here = outcome.ok and not (first.folder or self._elsewhere)
+            if here and (head := names.head_in(first.target, text)):
                 self._head = Commit(index, "", *head)
         elif action is Action.AGENT and words.is_launch(text):
             self._launched[words.launched_as(text) or opened.id] = first.target[:2000]
