@@ -1324,6 +1324,44 @@ def test_an_open_task_stands_with_what_its_board_says_under_the_title():
     assert rows[3] not in render(collect(again))
 
 
+def test_a_changed_file_stands_with_what_its_edits_were_announced_to_do():
+    text = state_of(
+        said("The lexer reads twice. Now let me update `read_all` to open the index once:"),
+        *edit(1, "/w/src/read.py"),
+        *edit(2, "/w/src/lease.py"),
+        said("Let me check whether the tests still pass with that:"),
+        *edit(3, "/w/src/read.py"),
+        said("I'll add the missing check to cache.py and its test:"),
+        *edit(4, "/w/src/other.py"),
+        *edit(5, "/w/src/cache.py"),
+        said("Let me fix it:"),
+        *edit(6, "/w/src/read.py"),
+    )
+    files = parse_sections(text)[3]
+    rows = files.split("\n")
+    assert "- Edited `src/read.py` to: update `read_all` to open the index once" in rows
+    assert "- Edited `src/lease.py` to: update `read_all` to open the index once" in rows
+    # Words that name a file are about that one; what is vague, or only looks, says nothing.
+    assert "- Edited `src/cache.py` to: add the missing check to cache.py and its test" in files
+    assert "- Edited `src/other.py`" not in files
+    assert "Let me update" not in parse_sections(text)[5]
+    # It stands after the next compaction too.
+    head = "This session is being continued from a previous conversation."
+    again = [user(f"{head}\n\n{text}"), said("Let me go on:"), *edit(7, "/w/src/read.py")]
+    assert (
+        "- Edited `src/lease.py` to: update `read_all`" in parse_sections(render(collect(again)))[3]
+    )
+
+
+def test_a_long_opening_stands_shortened_where_there_is_little_room_for_it():
+    plan = "Build the harbour. " + " ".join(
+        f"Step {n} of it is odd, we thought." for n in range(90)
+    )
+    later = [item for n in range(30) for item in (user(f"Then do part {n}."), *run(n, f"make {n}"))]
+    text = render(collect([user(plan), *later]), tokens=700)
+    assert "- Opened with: “Build the harbour." in parse_sections(text)[1]
+
+
 def test_a_check_that_succeeded_again_says_which_small_edit_came_before_it():
     failed = run(1, "make lint", "Exit code 1\na.py:1: error: unused", error=True)
     cure = {"file_path": "/w/a.py", "old_string": "import os", "new_string": "import sys"}

@@ -104,7 +104,9 @@ def requested(facts: Facts, instructions: str = "", words: str = "") -> list[Uni
     prompts, first = _prompts(facts), opening(facts)
     units = []
     if first is not None:
-        units.append(Unit(f"{OPENED} {_quote(first.text, 250, words)}{_since(first)}", 1))
+        whole = f"{OPENED} {_quote(first.text, 250, words)}{_since(first)}"
+        short = f"{OPENED} “{one_line(first.text, AGAIN_CHARS)}”"
+        units.append(Unit(whole, 1, short=short))
     if len(prompts) > 1 and not facts.later_inputs and facts.offered:
         titles = " ".join(facts.offered)
         units.append(
@@ -154,8 +156,12 @@ def concepts(facts: Facts) -> list[Unit]:
 def files(facts: Facts) -> list[Unit]:
     """Section 3: files by last use, those that were changed before those that were read."""
     ordered = aged(sorted(facts.files, key=attrgetter("last")))
+    purposes = lines.edit_purposes(facts).of
     units = []
     for age, file in ordered:
+        if file.path in purposes:
+            rank = age * (1 + lines.is_aside(file)) - 2 * lines.ESSENTIAL
+            units.append(Unit(lines.purpose_line(file.path, purposes[file.path]), rank))
         if line := lines.declared_line(file):
             short = lines.declared_line(file, short=True)
             rank = age * (1 + 2 * lines.is_aside(file)) - 2 * lines.ESSENTIAL
@@ -1029,7 +1035,7 @@ def _pieces(section: str) -> Iterator[str]:
 
 def _replaced(piece: str, facts: Facts) -> bool:
     path = _PATH.search(piece.split("\n", 1)[0])
-    declared = piece.startswith(lines.DECLARED)  # what was done then
+    declared = piece.startswith((lines.DECLARED, lines.EDITED_TO))  # what was done then
     return (
         path is not None
         and not declared

@@ -768,13 +768,14 @@ def _ranked(
     end = max(facts.messages, 1)
     words = PairWorth(end)
     edited = edited_after(facts) if in_turns else {}
+    elsewhere_said = edit_purposes(facts).said_at
     parts: list[tuple[Statement, str]] = []
     rows: list[tuple[int, FileUse, str]] = []
     weighed: list[Weighed] = []
     for remark in _remarks(facts, facts.statements[: len(facts.statements) - len(newest)]):
         words.add(remark.text, remark.index, CLOSED_WITH if remark.closing else REMARKED)
         # The calls say what it announces, but for edits, to which it gives a reason.
-        announces = in_turns and remark.index in edited
+        announces = in_turns and remark.index in edited.keys() - elsewhere_said
         for part in _parts_of(remark.text if announces else _telling(remark)):
             pairs = word_pairs(part)
             if len(pairs) >= LEAST_PAIRS or (remark.closing and _after_filler(part)):
@@ -843,6 +844,52 @@ def edited_after(facts: Facts) -> dict[int, str]:
     }
 
 
+class EditPurposes(NamedTuple):
+    """What the assistant said right before edits that it was going to do."""
+
+    of: dict[str, list[str]]  # by the path of the file, the newest last
+    said_at: set[int]  # indexes of the remarks that say so
+
+
+def edit_purposes(facts: Facts) -> EditPurposes:
+    """The announcement before each edit: in its words the edit's purpose, which the calls do not tell."""
+    said_at, purposes = [remark.index for remark in facts.statements], EditPurposes({}, set())
+    edited = defaultdict[int, dict[str, None]](dict)
+    for step in facts.steps:
+        at = bisect_right(said_at, step.index) - 1
+        if step.ok and step.action in CHANGES and at >= 0:
+            edited[at][step.line.partition(" ")[2]] = None
+    for at, paths in edited.items():
+        text = unfenced(facts.statements[at].text).rstrip()
+        match = _PURPOSE.match(_ASCII_END.split(text[text.rfind("\n") + 1 :])[-1])
+        if not match or len(match[1]) < LEAST_PURPOSE or _LOOKS_FIRST.match(match[1]):
+            continue
+        purposes.said_at.add(said_at[at])
+        words = one_line(match[1], PURPOSE_CHARS)
+        named = [path for path in paths if path.rpartition("/")[2] in words]
+        for path in named or [*paths][:EDITED]:  # what follows in silence may be for something else
+            rows = purposes.of.setdefault(path, [])
+            rows[:] = [*(row for row in rows if row != words), words]
+    return purposes
+
+
+def purpose_line(path: str, purposes: Sequence[str]) -> str:
+    """What edits of a file were for, the newest last."""
+    return f"{EDITED_TO}{short_path(path)}` to: {'; '.join(purposes[-MOST_PURPOSES:])}"
+
+
+EDITED_TO = "- Edited `"
+LEAST_PURPOSE, PURPOSE_CHARS, MOST_PURPOSES = 24, 120, 3  # of one file
+_PURPOSE = pattern(
+    r"\W*(?:(?:now|next|then|first|finally|good|great|perfect|ok(?:ay)?|also|and|so)\b[,.! ]*)*"
+    r"(?:let me|let['’]s|i['’]ll|i will|(?:i|we) need to|i['’]m going to) (?:(?:now|also|first|just) )*(.{8,300}?)[.:]?$",
+    re.I,
+)
+# What begins with looking or checking is another call's purpose.
+_LOOKS_FIRST = pattern(
+    r"(?:look|check|see|find|read|re-read|understand|search|view|explore|verify|examine|investigate|trace|run|test|continue|think|commit|start|try|mark)\b",
+    re.I,
+)
 EDITED = 3  # files that are named after a remark
 ASKED_CHARS = 40  # of the message that a report answers; section 6 has it whole
 
