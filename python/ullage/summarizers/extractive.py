@@ -178,7 +178,7 @@ def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens
     declared = fill([unit for unit in (*old, *new) if unit.rank < 0], room)
     room -= _spent(declared)
     old, new = ([unit for unit in units if unit.rank >= 0] for units in (old, new))
-    carried = fill(old, room * 2 // 5, _OLDER_POINTS) if old else ""
+    carried = fill(old, max(room * 2 // 5, room - _cost(new)), _OLDER_POINTS) if old else ""
     shown = fill(new, room - _spent(carried))  # the line above names all that were changed
     # A file with a line of its own need not be named twice.
     others = [path for path in paths if f"- `{path.removesuffix(lines.DELETED)}`:" not in shown]
