@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from ullage import _reference as twin
 from ullage._reference.jsonl import _entry
@@ -399,3 +399,27 @@ def test_a_line_that_is_not_utf8_stays_whole():
     data = json.dumps(answered({"stdout": "?" + LONG})).encode().replace(b'"?', b'"\xff')
     both = [engine.TranscriptIndex.from_bytes(data).load(0, lean=True) for engine in (rust, twin)]
     assert both[0] == both[1] == answered({"stdout": "�" + LONG})
+
+
+# ---- parts of JSON that a body is written of again -------------------------------------------
+
+JSON_PIECES = [b"[", b"]", b"{", b"}", b",", b":", b'"', b"\\", b" ", b"\n", b"\x0c", b'"a"', b"-1.5", b"null", b"\xc3"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(JSON_PIECES), max_size=16).map(b"".join), st.integers(0, 3))
+@example(b'{"a" : [1, {"b": "]"}] ,\n"c": -0.0}', 0)
+@example(b'["\\"", "\\', 0)
+def test_the_parts_of_a_list_or_an_object(raw, at):
+    parts = rust.json_parts(raw, at)
+    assert parts == twin.json_parts(raw, at)
+    try:
+        value = json.loads(raw[at:])
+    except ValueError:
+        return
+    if isinstance(value, list):
+        assert [json.loads(raw[begin:end]) for begin, end in parts] == value
+    elif isinstance(value, dict):
+        said = [json.loads(raw[begin:end]) for begin, end in parts]
+        assert dict(zip(said[::2], said[1::2], strict=True)) == value
+    else:
+        assert parts is None

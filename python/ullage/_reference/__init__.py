@@ -21,7 +21,7 @@ from ullage._engine.digests import (
 )
 from ullage._reference.bpe import count_text, count_text_up_to, encode_text, encodings
 from ullage._reference.digest import image_size, image_tokens
-from ullage._reference.jsonl import TranscriptIndex
+from ullage._reference.jsonl import TranscriptIndex, json_parts
 from ullage._reference.ledger import Ledger
 from ullage._reference.names import NameTally, find_names
 from ullage._reference.objects import MessageObjects

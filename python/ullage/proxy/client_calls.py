@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
+from ullage._engine import core
 from ullage.exceptions import UllageError
 from ullage.facts.sections import CLOSING
 from ullage.facts.words import is_standing
@@ -56,7 +57,8 @@ class ClientCall:
     @cached_property
     def body(self) -> dict[str, Any] | None:
         """The body as an object; `None` if it is not JSON, has lone surrogates or is too large, so that it can only be passed on."""
-        if sum(self.raw.count(mark) for mark in (b",", b"{", b"[")) > _MOST_VALUES:
+        marks = (self.raw.count(mark) for mark in (b",", b"{", b"["))
+        if len(self.raw) > _MOST_VALUES and sum(marks) > _MOST_VALUES:
             return None
         try:
             value = orjson.loads(self.raw)
@@ -95,126 +97,51 @@ class ClientCall:
         `items`: those that are the same objects as in `items` keep their bytes, and so do the blocks of a changed message.
         `others`: other keys of the body to replace or add.
         """
-        body = self.body or {}
-        raw, lists = self.raw, {self.list_key: list[Place]()}
-        places = _members(raw, _start(raw, 0), body, lists)
-        pairs = zip(self.items or [], lists[self.list_key], strict=True)
-        places_by_id = {id(item): place for item, place in pairs if isinstance(item, dict)}
-        written = {id(item) for item in items}
+        raw = self.raw
+        members = _members(raw, raw.index(b"{"))
+        elements = core.json_parts(raw, members[self.list_key][0])
+        pairs = zip(self.items or [], elements or [], strict=True)
+        places = {id(item): place for item, place in pairs if isinstance(item, dict)}
+        changed = (item for item in items if id(item) not in places)
+        wanted = {id(block) for item in changed for block in _blocks(item)}
         for item in self.items or []:
-            if id(item) in places_by_id and id(item) not in written:  # changed, or no longer there
-                begin = places_by_id[id(item)][0]
-                # Where the client writes as we do, its blocks come out as they came in.
-                if not raw.startswith(orjson.dumps(item), begin):
-                    places_by_id.update(_blocks(raw, begin, item))
-        members: dict[str, Any] = {key: orjson.Fragment(raw[a:b]) for key, (a, b) in places.items()}
-        parts = [_spliced(item, places_by_id, raw) for item in items]
-        return orjson.dumps({**members, self.list_key: parts, **others})
+            blocks = _blocks(item)
+            if not wanted.isdisjoint(map(id, blocks)):
+                content = _members(raw, places[id(item)][0])["content"]
+                pairs = zip(blocks, core.json_parts(raw, content[0]) or [], strict=True)
+                places.update((id(block), at) for block, at in pairs if isinstance(block, dict))
+        parts = [_spliced(item, places, raw) for item in items]
+        body = {key: orjson.Fragment(raw[begin:end]) for key, (begin, end) in members.items()}
+        return orjson.dumps({**body, self.list_key: parts, **others})
 
 
 Place = tuple[int, int]
 
-_SPACE = re.compile(rb"[ \t\r\n]*")
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
-_SCALAR = re.compile(rb"[^,\]}\s]+")
-_ENDS = b",]} \t\r\n"
+
+def _members(raw: bytes, at: int) -> dict[str, Place]:
+    """Positions of the values of the keys of the object that begins there; of a repeated key the last, as every parser takes it."""
+    parts = core.json_parts(raw, at) or []
+    keys = (orjson.loads(raw[begin:end]) for begin, end in parts[::2])
+    return dict(zip(keys, parts[1::2], strict=True))
 
 
-def _start(raw: bytes, at: int) -> int:
-    return _SPACE.match(raw, at).end()  # type: ignore[union-attr]  # matches anywhere
-
-
-def _members(
-    raw: bytes, at: int, value: dict[str, Any], lists: dict[str, list[Place]]
-) -> dict[str, Place]:
-    """Positions of the values of an object's keys; of a repeated key the last, as every parser takes it.
-
-    `at`: where the object begins. `lists`: keys whose values are lists, and to each where its elements stand, which is filled in.
-    """
-    members = {}
-    at = _start(raw, at + 1)
-    while raw[at] != ord("}"):
-        after = _STRING.match(raw, at).end()  # type: ignore[union-attr]  # an object's keys are strings
-        key = orjson.loads(raw[at:after])
-        begin = end = _start(raw, _start(raw, after) + 1)
-        if key in lists and raw[begin] == ord("["):
-            lists[key], end = _elements(raw, begin, value[key])
-        else:
-            end = _end(raw, begin, value[key])
-        members[key] = begin, end
-        at = _next(raw, end)
-    return members
-
-
-def _elements(raw: bytes, at: int, value: list[Any]) -> tuple[list[Place], int]:
-    """Where the elements of a list stand, and where it ends; `value` is another one if its key stands twice."""
-    elements: list[Place] = []
-    at = _start(raw, at + 1)
-    while raw[at] != ord("]"):
-        guess = value[len(elements)] if len(elements) < len(value) else None
-        elements.append((at, _end(raw, at, guess)))
-        at = _next(raw, elements[-1][1])
-    return elements, at + 1
-
-
-def _next(raw: bytes, end: int) -> int:
-    at = _start(raw, end)
-    return _start(raw, at + 1) if raw[at] == ord(",") else at
-
-
-def _end(raw: bytes, at: int, value: object) -> int:
-    """Where a value ends. Most clients write JSON as we do or as `json.dumps`; comparing is then three to six times as fast as a scan."""
-    for write in (orjson.dumps, _with_blanks):
-        guess = write(value)
-        end = at + len(guess)
-        if raw.startswith(guess, at) and raw[end] in _ENDS:
-            return end
-    return _scanned(raw, at)
-
-
-def _with_blanks(value: object) -> bytes:
-    return json.dumps(value).encode()
-
-
-def _scanned(raw: bytes, at: int) -> int:
-    if raw[at] not in b"[{":
-        match = (_STRING if raw[at] == ord('"') else _SCALAR).match(raw, at)
-        return match.end()  # type: ignore[union-attr]  # the body was read as JSON
-    depth = 0
-    for token in _TOKENS.finditer(raw, at):
-        mark = raw[token.start()]
-        depth += (mark in b"[{") - (mark in b"]}")
-        if not depth:
-            return token.end()
-    raise AssertionError("the body was read as JSON")
-
-
-def _blocks(raw: bytes, at: int, message: Any) -> Iterator[tuple[int, Place]]:
-    """Where the blocks of a message stand, by their identity."""
-    blocks = message.get("content") if isinstance(message, dict) else None
-    if isinstance(blocks, list):
-        places = {"content": list[Place]()}
-        _members(raw, at, message, places)
-        for block, place in zip(blocks, places["content"], strict=True):
-            if isinstance(block, dict):
-                yield id(block), place
+def _blocks(item: Any) -> list[Any]:
+    """The blocks of a message; none, where its content is text."""
+    blocks = item.get("content") if isinstance(item, dict) else None
+    return blocks if isinstance(blocks, list) else []
 
 
 def _spliced(item: Any, places: dict[int, Place], raw: bytes) -> Any:
     """An item to write: the bytes that came, for the whole or for its unchanged blocks."""
     if (place := places.get(id(item))) is not None:
         return orjson.Fragment(raw[place[0] : place[1]])
-    blocks = item.get("content") if isinstance(item, dict) else None
-    if not isinstance(blocks, list):
-        return item
-    parts = [
+    blocks = [
         block
         if (place := places.get(id(block))) is None
         else orjson.Fragment(raw[place[0] : place[1]])
-        for block in blocks
+        for block in _blocks(item)
     ]
-    return {**item, "content": parts}
+    return {**item, "content": blocks} if blocks else item
 
 
 # The conversation of a call as a manager reads it: without the system prompt at its head and without cache marks, which move with each call.

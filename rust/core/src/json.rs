@@ -283,6 +283,32 @@ fn hex4(bytes: &[u8]) -> Option<u32> {
     })
 }
 
+/// Where the parts of the list or object that begins at `at` stand: elements, or keys and values in turn; `None` if it is neither, or cut off.
+///
+/// ```
+/// assert_eq!(ullage_core::json::parts(br#"{"a": [1]}"#, 0), Some(vec![(1, 4), (6, 9)]));
+/// ```
+#[must_use]
+pub fn parts(bytes: &[u8], mut at: usize) -> Option<Vec<(usize, usize)>> {
+    if !matches!(bytes.get(at)?, b'[' | b'{') {
+        return None;
+    }
+    at += 1;
+    let mut found = Vec::new();
+    loop {
+        at = skip_space(bytes, at);
+        match bytes.get(at)? {
+            b']' | b'}' => return Some(found),
+            b',' | b':' => at += 1,
+            _ => {
+                let end = skip_value(bytes, at)?;
+                found.push((at, end));
+                at = end;
+            }
+        }
+    }
+}
+
 /// The first position at or after `at` that is no JSON white space.
 #[must_use]
 pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {

@@ -38,6 +38,7 @@ mod arguments;
 mod bpe;
 mod errors;
 mod index;
+mod json;
 mod ledger;
 mod lines;
 mod list;
@@ -61,6 +62,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     bpe::register(m)?;
     index::register(m)?;
+    json::register(m)?;
     ledger::register(m)?;
     media::register(m)?;
     names::register(m)?;
