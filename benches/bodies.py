@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from ullage.providers.registry import provider_of
+
 __all__ = ["FORMS", "Turn", "opening", "turn"]
 
 _PNG: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -249,11 +251,17 @@ def opening(form: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"text": words}] if form == "bedrock" else words}
 
 
-def lengthen(held: list[dict[str, Any]], number: int, *, ugly: bool) -> None:
-    """Adds a turn in Anthropic's form to a list that somebody holds, as frameworks do."""
-    answer, results, is_response = turn("anthropic", number, ugly=ugly)
-    said = [{"role": "assistant", "content": answer["content"]}] if is_response else answer
-    held.extend([*said, *results])
+def lengthen(
+    held: list[dict[str, Any]], number: int, *, ugly: bool, form: str = "anthropic"
+) -> None:
+    """Adds a turn to a list that somebody holds, as frameworks do."""
+    said, results, is_response = turn(form, number, ugly=ugly)
+    if is_response:
+        for step in provider_of(form).answer:
+            said = said[step]
+        if form == "anthropic":
+            said = {"role": "assistant", "content": said["content"]}
+    held.extend([*(said if isinstance(said, list) else [said]), *results])
 
 
 def turn(form: str, number: int, *, ugly: bool) -> Turn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, groupby
 from operator import is_
@@ -76,7 +76,8 @@ class ListView(Frozen):
         if name == "origin":
             value = [*places] if written is None else [line.origin for line in written]
         else:
-            steps = (PlanStep("kept", at, at) for at in places)
+            other = self._replaced
+            steps = (PlanStep("replaced" if at in other else "kept", at, at) for at in places)
             value = tuple(steps) if written is None else plan_of(written, count)
         return vars(self).setdefault(name, value)
 
@@ -86,9 +87,9 @@ class ListView(Frozen):
         if "_count" not in vars(self):
             return any(step.action != "kept" for step in self.plan)
         written = self._written
-        as_given = written is None or all(
-            line.same and line.origin == at for at, line in enumerate(written)
-        )
+        if written is None:
+            return bool(self._replaced)
+        as_given = all(line.same and line.origin == at for at, line in enumerate(written))
         return not as_given or len(self.messages) != self._count
 
     def __repr__(self) -> str:
@@ -97,14 +98,19 @@ class ListView(Frozen):
 
 
 def list_view(
-    messages: list[Item], count: int, written: Sequence[Written] | None, more: Mapping[str, Any]
+    messages: list[Item],
+    count: int,
+    more: Mapping[str, Any],
+    *,
+    written: Sequence[Written] | None = None,
+    replaced: Collection[int] = (),
 ) -> ListView:
     """A list of so many messages as it was written, whose origin and plan are made when somebody asks.
 
-    `written`: its messages to send; `None`: nothing was changed. `more`: what else is said of it.
+    `more`: what else is said of it. `written`: its messages to send; `None`: each in its place, those in `replaced` in other words.
     """
     view = ListView.__new__(ListView)
-    vars(view).update(more, messages=messages, _count=count, _written=written)
+    vars(view).update(more, messages=messages, _count=count, _written=written, _replaced=replaced)
     return view
 
 
@@ -159,9 +165,10 @@ class Followed:
         self.points: list[tuple[int, Mapping[str, Any]]] = []
         # What the messages were made of when they were fingerprinted; not stored.
         self.objects: core.MessageObjects = core.MessageObjects()
-        # So many at the beginning are each one message of the history, which says the same.
+        # So many at the beginning are each sent in their place.
         self.plain = 0
-        self.local: list[int] = []  # those of them with fields that are not sent
+        # Those of them that are sent as they were taken, and whether that says the same: without fields that stay here, or that are null.
+        self.as_taken: list[tuple[int, bool]] = []
 
     def start(self, index: int) -> int:
         """The position in the history at which message `index` begins."""
@@ -393,15 +400,17 @@ class WholeLists:
             messages = [line.message for line in written]
             stands = self._machine.provider.internal and same_items(messages, view.messages)
             legal = None if stands and self._passes(messages) else self._legal(messages)
-        elif (legal := None if self._passes(plain) else self._legal(plain)) is None:
-            return list_view(plain, len(items), None, more)
         else:
-            written = [Written(item, at, True) for at, item in enumerate(plain)]
+            replaced = {at for at, same in self._followed.as_taken if not same}
+            if (legal := None if self._passes(plain) else self._legal(plain)) is None:
+                return list_view(plain, len(items), more, replaced=replaced)
+            written = [Written(item, at, at not in replaced) for at, item in enumerate(plain)]
         written = written if legal is None else aligned(written, legal)
         if names and self._machine.provider.by_place:
             written = [_named_as_given(line, items, names) for line in written]
         written = standing(written, items)
-        return list_view([line.message for line in written], len(items), written, more)
+        sent = [line.message for line in written]
+        return list_view(sent, len(items), more, written=written)
 
     def _is_untouched(self) -> bool:
         """Whether the view shows all of the history as it was added."""
@@ -411,27 +420,35 @@ class WholeLists:
         return view.is_untouched(len(self._machine.history))
 
     def _plain(self, items: Sequence[Item]) -> list[Item] | None:
-        """The messages, if every one is sent as it was given, as far as the provider takes them so; looks at what is new."""
+        """The messages, if each is sent in its place, as far as the provider takes them so; looks at what is new."""
         followed, view = self._followed, self._machine.view
         if not self._is_untouched() or not items or len(items) != len(followed.ends):
             return None
         if followed.ends[-1] != len(view.originals):
             return None
         internal = self._machine.provider.internal
-        del followed.local[bisect_left(followed.local, followed.plain) :]
+        del followed.as_taken[bisect_left(followed.as_taken, (followed.plain,)) :]
         while (at := followed.plain) < len(items):
             start, end, item = followed.start(at), followed.ends[at], items[at]
-            if start == end or (
-                internal and not (end == at + 1 and _is_it(item, view.originals[at]))
-            ):
+            if start == end or (internal and not (end == at + 1 and self._stands(item, at))):
                 return None
-            if internal and view.messages[at].keys() != item.keys():
-                followed.local.append(at)
             followed.plain += 1
         plain = [*items]
-        for at in followed.local:
+        for at, _ in followed.as_taken:
             plain[at] = view.messages[at]
         return plain
+
+    def _stands(self, item: Item, at: int) -> bool:
+        """Whether a message in the form of the internal view, which is one of the history, is sent as it was given or as it was taken."""
+        taken, sent = self._machine.view.originals[at], self._machine.view.messages[at]
+        is_it = _is_it(item, taken)
+        same = is_it or _says_the_same(item, taken)
+        # Where calls are paired by their place, what is sent has the ids that stand in the list.
+        if not is_it and (as_sent(item) is item if same else self._machine.provider.by_place):
+            return False
+        if not same or sent.keys() != item.keys():
+            self._followed.as_taken.append((at, same))
+        return True
 
     def _of_view(self, items: Sequence[Item]) -> Iterator[Written]:
         view, followed = self._machine.view, self._followed
@@ -614,7 +631,8 @@ def speaks(item: object) -> bool:
 
 
 _INTERNAL, _ANTHROPIC = "ullage.legality.internal", "ullage.legality.anthropic"
-_IN_PARTS = {"openai_chat": "ullage.legality.chat", "openai_responses": "ullage.legality.responses"}
+_UNREPAIRED = ("A24", "B03")
+"""Rules that no repair is for: what is too large for the window, and definitions of tools, which no list holds."""
 
 
 class _Rules:
@@ -637,14 +655,14 @@ class _Rules:
         self._repairer: Repairer | None = None
         name, both = rules_model(model, form), form.check == form.repair
         if form.internal and form.read_as_is:
-            # What is too large for the window is repaired by no rule.
             if both and form.check == _ANTHROPIC and form.rules == "anthropic":
-                self._repairer = Repairer(model=name, system=system, facts={"skip": ("A24",)})
+                self._repairer = Repairer(model=name, system=system, facts={"skip": _UNREPAIRED})
             elif both and form.check == _INTERNAL:
                 self._repairer = Repairer(facts={"skip": skipped()})
-        elif both and form.check == _IN_PARTS.get(form.name):
-            self._shared = loaded(form.check).shared
-            self._request = RuleRequest(provider=form, model=name, system=system)
+        elif both and form.check != _INTERNAL:  # which does not look at ids as the list has them
+            self._shared = getattr(loaded(form.check), "shared", None)
+            self._before = form.user_message(".")
+            self._request = RuleRequest(provider=form, model=name, system=system, skip=_UNREPAIRED)
 
     def go_on(self, ledger: Any, head: tuple[Provider, str, Any]) -> bool:
         """Whether it is the same list, which may have grown."""
@@ -677,7 +695,7 @@ class _Rules:
             stands = not speaks(items[at - 1]) and speaks(items[at])
             if not stands or None in keys or not self._keys.isdisjoint({None, *keys}):
                 return False
-            asked = [self._head[0].user_message("."), *asked]
+            asked = [self._before, *asked]
         self._keys |= keys
         return found_in(asked, self._request).ok
 
