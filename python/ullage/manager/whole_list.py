@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import accumulate, groupby
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -398,11 +399,12 @@ class WholeLists:
         if plain is None:
             written = [*self._of_view(items)]
             messages = [line.message for line in written]
-            stands = self._machine.provider.internal and same_items(messages, view.messages)
-            legal = None if stands and self._passes(messages) else self._legal(messages)
+            others = self._machine.provider.internal and not same_items(messages, view.messages)
+            start = None if others else partial(self._start, written)
+            legal = self._repaired(messages, start)
         else:
             replaced = {at for at, same in self._followed.as_taken if not same}
-            if (legal := None if self._passes(plain) else self._legal(plain)) is None:
+            if (legal := self._repaired(plain, self._followed.start)) is None:
                 return list_view(plain, len(items), more, replaced=replaced)
             written = [Written(item, at, at not in replaced) for at, item in enumerate(plain)]
         written = written if legal is None else aligned(written, legal)
@@ -452,6 +454,7 @@ class WholeLists:
 
     def _of_view(self, items: Sequence[Item]) -> Iterator[Written]:
         view, followed = self._machine.view, self._followed
+        internal = self._machine.provider.internal
         owners = [followed.owner(at) if isinstance(at, int) else None for at in view.sources]
         for owner, group in groupby(range(len(owners)), key=owners.__getitem__):
             places = list(group)
@@ -459,10 +462,10 @@ class WholeLists:
                 yield from self._translated(places, None)
                 continue
             whole = len(places) == followed.ends[owner] - followed.start(owner)
-            same = whole and all(view.shown[at] is view.originals[at] for at in places)
-            item, internal = items[owner], self._machine.provider.internal
+            first, end, item = places[0], places[-1] + 1, items[owner]
+            same = whole and same_items(view.shown[first:end], view.originals[first:end])
             # Most are the very objects that were added, in a list that is handed over again.
-            if same and (not internal or as_sent(item) is item is view.originals[places[0]]):
+            if same and (not internal or as_sent(item) is item is view.originals[first]):
                 yield Written(item, owner, True)
             elif not internal:
                 yield from self._translated(places, owner)
@@ -494,6 +497,30 @@ class WholeLists:
             return []
         return [{"role": "user", "content": "."}, {"role": "assistant", "content": calls}]
 
+    def _start(self, written: Sequence[Written], at: int) -> int:
+        """The position in the view at which a line begins; after its end, where it is of nothing that was given, or not of all of it."""
+        sources, origin = self._machine.view.sources, written[at].origin
+        place = len(sources) if origin is None else self._followed.start(origin)
+        return sources.index(place) if place in sources else len(sources)
+
+    def _repaired(
+        self, messages: list[Item], start: Callable[[int], int] | None
+    ) -> Sequence[Item] | None:
+        """`_legal`, at the cost of what is new. `start`: the position in the view of a message's beginning; `None`: these are not the view's."""
+        machine = self._machine
+        if not messages or speaks(messages[-1]) or start is None:
+            return self._legal(messages)
+        rules, ledger, internal = self._rules, machine.view.ledger, machine.view.messages
+        head = machine.provider, machine.model.name, self._writer.system
+        if rules is None or not rules.go_on(ledger, head):
+            rules = self._rules = _Rules(ledger, head)
+        if rules.pass_on(messages, internal, start):
+            return None
+        legal = self._legal(messages)
+        if legal is None:
+            rules.note(messages, internal)
+        return legal
+
     def _legal(self, messages: list[Item]) -> Sequence[Item] | None:
         """The messages as the provider takes them; `None`: as they are."""
         from ullage.legality.repairs import repair
@@ -508,17 +535,6 @@ class WholeLists:
         model = rules_model(self._machine.model.name, form)
         done = repair(asked, provider=form, model=model, system=self._writer.system).messages
         return None if done is asked else done[: -1 if waits else None]
-
-    def _passes(self, messages: Sequence[Item]) -> bool:
-        """Whether `_legal` would surely change nothing in the view's own messages; costs what is new in them."""
-        machine = self._machine
-        if not messages or speaks(messages[-1]):
-            return False
-        rules, ledger = self._rules, machine.view.ledger
-        head = machine.provider, machine.model.name, self._writer.system
-        if rules is None or not rules.go_on(ledger, head):
-            rules = self._rules = _Rules(ledger, head)
-        return rules.pass_on(messages, self._followed, machine.view.messages)
 
     # ---- back to what is the same ------------------------------------------------------------
 
@@ -669,35 +685,41 @@ class _Rules:
         same = ledger is self._ledger and all(map(is_, head, self._head))
         return same and ledger.changed_since(self._version) >= self._seen
 
-    def pass_on(self, items: Sequence[Item], followed: Followed, internal: Sequence[Item]) -> bool:
-        """Whether these messages, which the ledger holds in the internal view, are surely legal."""
+    def pass_on(
+        self, items: Sequence[Item], internal: Sequence[Item], start: Callable[[int], int]
+    ) -> bool:
+        """Whether these messages, which the ledger holds in the internal view, are surely legal; `start`: see `WholeLists._repaired`."""
         self._seen, self._version = len(internal), self._ledger.version
         if self._repairer is not None:
             return self._repairer.passes(items, self._ledger)
-        if self._shared is None:
+        at, self._legal = self._legal, 0
+        if not 0 < at <= len(items) or (
+            at < len(items) and not self._part(at, items, internal[start(at) :])
+        ):
             return False
-        if self._legal < len(items) and not self._part(items, followed, internal):
-            self._legal, self._keys = 0, {""}
-            if not self._part(items, followed, internal):
-                return False
         self._legal = len(items)
         return True
 
-    def _part(self, items: Sequence[Item], followed: Followed, internal: Sequence[Item]) -> bool:
-        """Whether what is new is legal, and would be by itself."""
+    def _part(self, at: int, items: Sequence[Item], messages: Sequence[Item]) -> bool:
+        """Whether what is new would be legal by itself. `messages`: the same in the internal view."""
         from ullage.legality.check import found_in
         from ullage.manager.written_form import calls_of
 
-        at = self._legal
-        asked, messages = items[at:], internal[followed.start(at) :]
-        keys = {*calls_of(messages), *self._shared(messages, asked)}
-        if at:
-            stands = not speaks(items[at - 1]) and speaks(items[at])
-            if not stands or None in keys or not self._keys.isdisjoint({None, *keys}):
-                return False
-            asked = [self._before, *asked]
+        asked = [self._before, *items[at:]]
+        keys = {*calls_of(messages), *self._shared(messages, asked[1:])}
+        stands = messages and not speaks(items[at - 1]) and speaks(items[at])
+        if not stands or None in keys or not self._keys.isdisjoint({None, *keys}):
+            return False
         self._keys |= keys
         return found_in(asked, self._request).ok
+
+    def note(self, items: Sequence[Item], internal: Sequence[Item]) -> None:
+        """All of these messages are legal."""
+        from ullage.manager.written_form import calls_of
+
+        if self._shared is not None:
+            self._keys = {"", *calls_of(internal), *self._shared(internal, items)}
+            self._legal = len(items)
 
 
 # What is sent, and said as data.
