@@ -261,35 +261,25 @@ def _container(line: bytes, at: int) -> int:
     raise _Broken(UNFINISHED)
 
 
-_WORD_OR_NUMBER = re.compile(rb"[^,:\]} \t\r\n]+")
+_PART = re.compile(rb'[,:]|"[^"\\]*(?:\\.[^"\\]*)*"|[^]},:"{[ \t\r\n][^]},: \t\r\n]*', re.DOTALL)
 
 
 def json_parts(raw: bytes, at: int) -> list[tuple[int, int]] | None:
-    """Where the parts of the list or object that begins at `at` stand: elements, or keys and values in turn; `None`: it is neither, or cut off.
-
-    The twin of `parts` in `rust/core/src/json.rs`.
-    """
+    """Where the parts of the list or object that begins at `at` stand, keys too; the twin of `parts` in `rust/core/src/json.rs`."""
     if raw[at : at + 1] not in (b"[", b"{"):
         return None
     parts: list[tuple[int, int]] = []
     at = _blank(raw, at + 1)
-    while mark := raw[at : at + 1]:
-        if mark in b"]}":
-            return parts
-        end = at + 1
-        if mark not in b",:":
-            if mark in b"[{":
-                try:
-                    end = _container(raw, at)
-                except _Broken:
-                    return None
-            elif part := (_STRING if mark == b'"' else _WORD_OR_NUMBER).match(raw, at):
-                end = part.end()
-            else:
-                return None
-            parts.append((at, end))
-        at = _blank(raw, end)
-    return None
+    try:
+        while raw[at : at + 1] not in (b"]", b"}"):
+            part = _PART.match(raw, at)
+            end = part.end() if part else _container(raw, at)
+            if raw[at] not in b",:":
+                parts.append((at, end))
+            at = _blank(raw, end)
+    except _Broken:
+        return None
+    return parts
 
 
 BOM = b"\xef\xbb\xbf"
