@@ -602,15 +602,15 @@ def blocks_in(message: Mapping[str, Any]) -> list[BlockView]:
     if message.get("role") == "tool":
         key = message.get("tool_call_id", "")
         return [{"type": "tool_result", "tool_use_id": key, "content": content}]
+    blocks: list[BlockView]
     if isinstance(content, str):
-        content = [content]
-    elif type(content) is not list:
-        content = content if _is_sequence(content) else ()
-    blocks: list[BlockView] = [*content]
-    if {*map(type, content)} != {dict}:
+        blocks = [{"type": "text", "text": content}]
+    elif type(content) is list and {*map(type, content)} == {dict}:
+        blocks = [*content]
+    else:
         blocks = [
             {"type": "text", "text": block} if isinstance(block, str) else block
-            for block in content
+            for block in (content if _is_sequence(content) else ())
             if isinstance(block, (str, Mapping))
         ]
     calls = message.get("tool_calls")

@@ -501,21 +501,23 @@ def candidates(
     occupied = [(part.first, part.last) for part in state.staged]
     occupied += [(part.first, part.last) for part in state.expanded]
     closed = protected(view, policy)
-    closed.update(
-        at
-        for at, source in enumerate(view.sources)
-        if isinstance(source, int) and any(first <= source <= last for first, last in occupied)
-    )
+    for first, last in occupied:
+        closed.update(
+            at
+            for at, source in enumerate(view.sources)
+            if isinstance(source, int) and first <= source <= last
+        )
     least = policy.collapse.min_span_tokens
     wanted = max(least, effective_tokens // SPAN_SHARE)
-    mentions, size = _Mentions(view), view.ledger.tokens
+    mentions, size, digest = _Mentions(view), view.ledger.tokens, view.ledger.message
     roles = enumerate(view.ledger.roles())
-    typed = [at for at, role in roles if role == _USER and _is_input(view, at)]
+    typed = [at for at, role in roles if role == _USER and digest(at).flags & _USER_INPUT]
+    grouped = _grouped(view, _atoms(view, limit, closed), set(typed), least, wanted)
     return [
         Candidate(
             start, stop, size(start, stop), _worth(view, start, stop, wanted, mentions, typed)
         )
-        for start, stop in _grouped(view, _atoms(view, limit, closed), least, wanted)
+        for start, stop in grouped
     ]
 
 
@@ -533,13 +535,13 @@ def _atoms(view: View, limit: int, closed: set[int]) -> Iterator[tuple[int, int]
 
 
 def _grouped(
-    view: View, atoms: Iterator[tuple[int, int]], least: int, wanted: int
+    view: View, atoms: Iterator[tuple[int, int]], typed: set[int], least: int, wanted: int
 ) -> Iterator[tuple[int, int]]:
-    """Neighbouring parts together, until they are large enough or a turn ends; what stays too small is left."""
+    """Neighbouring parts together, until they are large enough or a turn ends, before what is `typed`; what stays too small is left."""
     spans: list[tuple[int, int]] = []
     for start, stop in atoms:
         newest = spans[-1] if spans else (-1, -1)
-        if start == newest[1] and not _full(view, newest, (start, stop), least, wanted):
+        if start == newest[1] and not _full(view, newest, (start, stop), typed, least, wanted):
             spans[-1] = (newest[0], stop)
         else:
             spans.append((start, stop))
@@ -547,18 +549,19 @@ def _grouped(
 
 
 def _full(
-    view: View, span: tuple[int, int], following: tuple[int, int], least: int, wanted: int
+    view: View,
+    span: tuple[int, int],
+    following: tuple[int, int],
+    typed: set[int],
+    least: int,
+    wanted: int,
 ) -> bool:
     """Whether a span ends here: before a new turn, or within one where it is large and more than the turn's last words follows."""
     size, (start, stop) = view.ledger.tokens(*span), following
-    if _is_input(view, start):
+    if start in typed:
         return bool(size >= least)
-    last_words = _is_input(view, stop) and view.ledger.tokens(start, stop) < wanted // 4
+    last_words = stop in typed and view.ledger.tokens(start, stop) < wanted // 4
     return bool(size >= wanted and not last_words)
-
-
-def _is_input(view: View, at: int) -> bool:
-    return at < len(view) and bool(view.ledger.message(at).flags & _USER_INPUT)
 
 
 # ---- worth -----------------------------------------------------------------------------------

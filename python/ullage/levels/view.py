@@ -373,6 +373,8 @@ class View:
         self.in_order = 0  # messages before this index were seen to stand at their place of the history, and have not moved since
         self._images: dict[int, int] = {}  # by message, of those that were counted
         self._counted_upto = 0
+        self._standing: dict[int, list[Standing]] = {}  # the same for texts of hosts
+        self._read_upto = 0
         self._lent = False
 
     def __len__(self) -> int:
@@ -555,8 +557,10 @@ class View:
     def _changed(self, index: int) -> int | None:
         self.closely = len(self.messages)
         self._counted_upto = min(self._counted_upto, index)
-        while self._images and next(reversed(self._images)) >= index:
-            self._images.popitem()
+        self._read_upto = min(self._read_upto, index)
+        for held in (self._images, self._standing):
+            while held and next(reversed(held)) >= index:
+                held.popitem()
         self.looked = {name: min(at, index) for name, at in self.looked.items()}
         if index >= self.sent:
             return None
@@ -776,10 +780,14 @@ class View:
         return results if stop is None else takewhile(lambda result: result.message < stop, results)
 
     def standing(self) -> list[tuple[int, list[Standing]]]:
-        """The texts that hosts put there to stand, by their positions."""
+        """The texts that hosts put there to stand, by their positions; each message is read once."""
         roles = self.ledger.roles()
-        spoken = (at for at in self.ledger.with_kinds(*TEXTS) if roles[at] != Role.ASSISTANT)
-        return [(at, texts) for at in spoken if (texts := standing_in(self.messages[at]))]
+        for at in self.ledger.with_kinds(*TEXTS):
+            if at >= self._read_upto and roles[at] != _ASSISTANT:
+                if texts := standing_in(self.messages[at]):
+                    self._standing[at] = texts
+        self._read_upto = len(self.messages)
+        return [*self._standing.items()]
 
     def images(self) -> int:
         """Images of the request, those in tool results too; each message is looked at once."""
