@@ -200,21 +200,19 @@ def _edited(view: View) -> dict[str, Any]:
 def _rows(view: View, last: Sequence[Any], start: int) -> dict[str, list[Any]]:
     """Parts, bases and times of the messages from `start` on; `last` is the part before them, which may grow."""
     parts = [[*row] if isinstance(row, list) else row for row in last]
-    bases: list[Any] = []
-    times: list[Any] = []
-    for at in range(start, len(view.messages)):
-        source = view.sources[at]
+    sources, bases, times = view.sources[start:], view.bases, view.times
+    for at, source in enumerate(sources, start):
         if isinstance(source, str):
             parts.append({"key": source, "message": view.originals[at]})
         elif parts and isinstance(parts[-1], list) and parts[-1][1] == source:
             parts[-1][1] = source + 1
         else:
             parts.append([source, source + 1])
-        if source in view.bases:
-            bases.append([source, view.bases[source]])
-        if isinstance(source, int) and source in view.times:
-            times.append([source, view.times[source]])
-    return {"parts": parts, "bases": bases, "times": times}
+    return {
+        "parts": parts,
+        "bases": [[source, bases[source]] for source in sources if source in bases],
+        "times": [[at, times[at]] for at in sources if isinstance(at, int) and at in times],
+    }
 
 
 def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weights | None) -> View:

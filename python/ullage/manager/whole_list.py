@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -214,11 +214,8 @@ class Followed:
 
     def dump(self) -> dict[str, Any]:
         """As plain JSON: twelve characters for a message."""
-        uneven = [
-            [at, end - self.start(at)]
-            for at, end in enumerate(self.ends)
-            if end != self.start(at) + 1
-        ]
+        places = enumerate(pairwise([0, *self.ends]))
+        uneven = [[at, end - start] for at, (start, end) in places if end != start + 1]
         return {
             "format": FORMAT,
             "prints": "".join(self.prints),
