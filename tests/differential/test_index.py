@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ullage import _reference as twin
 from ullage._reference.jsonl import _entry
@@ -407,19 +407,11 @@ JSON_PIECES = [b"[", b"]", b"{", b"}", b",", b":", b'"', b"\\", b" ", b"\n", b"\
 
 
 @given(st.lists(st.sampled_from(JSON_PIECES), max_size=16).map(b"".join), st.integers(0, 3))
-@example(b'{"a" : [1, {"b": "]"}] ,\n"c": -0.0}', 0)
-@example(b'["\\"", "\\', 0)
 def test_the_parts_of_a_list_or_an_object(raw, at):
-    parts = rust.json_parts(raw, at)
-    assert parts == twin.json_parts(raw, at)
-    try:
-        value = json.loads(raw[at:])
-    except ValueError:
-        return
-    if isinstance(value, list):
-        assert [json.loads(raw[begin:end]) for begin, end in parts] == value
-    elif isinstance(value, dict):
-        said = [json.loads(raw[begin:end]) for begin, end in parts]
-        assert dict(zip(said[::2], said[1::2], strict=True)) == value
-    else:
-        assert parts is None
+    assert rust.json_parts(raw, at) == twin.json_parts(raw, at)
+
+
+def test_a_part_is_a_key_or_a_value():
+    raw = b'{"a" : [1, {"b": "]"}] ,\n"c": -0.0}'
+    parts = rust.json_parts(raw, 0)
+    assert [raw[begin:end] for begin, end in parts] == [b'"a"', b'[1, {"b": "]"}]', b'"c"', b"-0.0"]

@@ -89,23 +89,19 @@ def test_a_list_that_was_changed_in_place_gives_what_a_new_manager_gives(form, s
 @pytest.mark.parametrize("form", FORMS)
 def test_a_list_that_the_rules_pass_is_one_that_a_repair_leaves_alone(form, monkeypatch):
     """What is new is judged by itself: never more than all of it would be."""
-    repaired = []
-    own, legal = whole_list.WholeLists._repaired, whole_list.WholeLists._legal
+    own, repaired, passed = whole_list._Rules.pass_on, whole_list.WholeLists._repaired, list[bool]()
+
+    def noted(*arguments: Any) -> bool:
+        passed.append(own(*arguments))
+        return passed[-1]
 
     def both(lists: Any, messages: Any, start: Any) -> Any:
-        before, made = len(repaired), own(lists, messages, start)
-        if made is None and len(repaired) == before:
-            passed.append(len(messages))
-            assert legal(lists, messages) is None
+        made = repaired(lists, messages, start)
+        assert made is not None or lists._legal(messages) is None
         return made
 
-    def noted(lists: Any, messages: Any) -> Any:
-        repaired.append(len(messages))
-        return legal(lists, messages)
-
-    passed = list[int]()
+    monkeypatch.setattr(whole_list._Rules, "pass_on", noted)
     monkeypatch.setattr(whole_list.WholeLists, "_repaired", both)
-    monkeypatch.setattr(whole_list.WholeLists, "_legal", noted)
     for seed in range(6):
         rng, messages = random.Random(seed), copy.deepcopy(talk(seed, 12_000, form))
         limit = {"context_window": rng.choice((900_000, 8_000))}
@@ -115,7 +111,7 @@ def test_a_list_that_the_rules_pass_is_one_that_a_repair_leaves_alone(form, monk
             if rng.random() < 0.2:
                 edit(part, rng)
             outcome(followed, part)
-    assert passed
+    assert any(passed)
 
 
 def turns(count: int, form: str = "anthropic", *, ugly: bool = False) -> list[Any]:

@@ -408,8 +408,7 @@ class WholeLists:
         if names and self._machine.provider.by_place:
             written = [_named_as_given(line, items, names) for line in written]
         written = standing(written, items)
-        sent = [line.message for line in written]
-        return list_view(sent, len(items), more, written=written)
+        return list_view([line.message for line in written], len(items), more, written=written)
 
     def _is_untouched(self) -> bool:
         """Whether the view shows all of the history as it was added."""
@@ -439,9 +438,9 @@ class WholeLists:
 
     def _stands(self, item: Item, at: int) -> bool:
         """Whether a message in the form of the internal view, which is one of the history, is sent as it was given or as it was taken."""
-        taken, sent = self._machine.view.originals[at], self._machine.view.messages[at]
-        is_it = _is_it(item, taken)
-        same = is_it or _says_the_same(item, taken)
+        ours, sent = self._machine.view.originals[at], self._machine.view.messages[at]
+        is_it = _is_it(item, ours)
+        same = is_it or _says_the_same(item, ours)
         # Where calls are paired by their place, what is sent has the ids that stand in the list.
         if not is_it and (as_sent(item) is item if same else self._machine.provider.by_place):
             return False
@@ -690,20 +689,16 @@ class _Rules:
         if self._repairer is not None:
             return self._repairer.passes(items, self._ledger)
         at, self._legal = self._legal, 0
-        if not 0 < at <= len(items) or (
-            at < len(items) and not self._part(at, items, internal[start(at) :])
-        ):
-            return False
-        self._legal = len(items)
-        return True
+        part = 0 < at < len(items) and self._part(at, items, internal[start(at) :])
+        if part or at == len(items):
+            self._legal = len(items)
+        return self._legal > 0
 
     def _part(self, at: int, items: Sequence[Item], messages: Sequence[Item]) -> bool:
         """Whether what is new would be legal by itself. `messages`: the same in the internal view."""
         from ullage.legality.check import found_in
-        from ullage.manager.written_form import calls_of
 
-        asked = [self._before, *items[at:]]
-        keys = {*calls_of(messages), *self._shared(messages, asked[1:])}
+        asked, keys = [self._before, *items[at:]], self._keys_of(items[at:], messages)
         stands = messages and not speaks(items[at - 1]) and speaks(items[at])
         if not stands or None in keys or not self._keys.isdisjoint({None, *keys}):
             return False
@@ -712,11 +707,13 @@ class _Rules:
 
     def note(self, items: Sequence[Item], internal: Sequence[Item]) -> None:
         """All of these messages are legal."""
+        if self._shared is not None:
+            self._keys, self._legal = {"", *self._keys_of(items, internal)}, len(items)
+
+    def _keys_of(self, items: Sequence[Item], internal: Sequence[Item]) -> set[str | None]:
         from ullage.manager.written_form import calls_of
 
-        if self._shared is not None:
-            self._keys = {"", *calls_of(internal), *self._shared(internal, items)}
-            self._legal = len(items)
+        return {*calls_of(internal), *self._shared(internal, items)}
 
 
 # What is sent, and said as data.
