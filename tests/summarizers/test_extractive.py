@@ -1268,6 +1268,7 @@ def test_what_the_assistant_said_a_problem_comes_from_stands_with_the_failures()
         said("**Root cause:** the index is read twice. Is the bug in the cache?"),
         user("Go on."),
         *run(2, "ls"),
+        said("The folder holds the harbour's lists."),
     )
     problems = parse_sections(text)[4]
     assert problems.split("\n") == [

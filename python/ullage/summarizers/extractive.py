@@ -244,7 +244,7 @@ def errors(facts: Facts) -> list[Unit]:
         missed = lines.leaves_nothing_to_do(failure.what, failure.line)
         unit = Unit(line, rank + MISSED_RANK * missed, short=short)
         dated.append((failure.index, unit))
-    stand = lines.PairSet([why for why in repeated if why])
+    stand = lines.PairSet([*filter(None, repeated), *lines.newest_texts(facts)])
     dated += [row for row in lines.diagnoses(facts) if not stand.holds(row[1].text)]
     return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
@@ -573,6 +573,8 @@ _GIT = pattern(r"\bgit (?:-[cC] \S+ )*[a-z]")
 _PUSHES = pattern(r"git (?:-[cC] \S+ )*push\b(?!.* --dry-run)")
 # What `git push` prints.
 _PUSHED = pattern(r"\b[0-9a-f]{7,40}\.\.[0-9a-f]{7,40} +(?:HEAD -> [^/\s]|(\S+) -> \1(?:\s|$))")
+# With the hash of it.
+_SAYS_COMMITTED = pattern(r"\bcommit(?:ted)?\b[^\n]{0,40}?\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
 _COMMITS = pattern(r"git (?:-[cC] \S+ )*commit\b")
 _RESETS = pattern(r"git (?:-[cC] \S+ )*reset --hard\b.*")
 _SWITCHES = pattern(
@@ -636,6 +638,9 @@ def repository(facts: Facts) -> str:
     more = f"{len(changed) - len(shown)} more, " if len(changed) > len(shown) else ""
     branch, since = _branch(facts, runs)
     stopped = _stopped_at_conflicts(facts, after) + _committed_by_others(facts, after)
+    agents = (run for run in facts.agents if run.index > after)
+    if changed and any(_SAYS_COMMITTED.search(run.answer) for run in agents):
+        stopped += "; a sub-agent reported a commit"
     if newest is None:
         if not (branch or changed):
             return ""
@@ -1259,6 +1264,7 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         # Pieces of remarks and thoughts that sections 8 and 9 do not hold.
         rows = [row for row in body.get(8, "").split("\n") if row.startswith(lines.REMARK)]
         rows.append(" ".join(body.get(9, "").split()))
+        rows += [row for row in body.get(4, "").split("\n") if row.startswith(lines.DIAGNOSED)]
         below = lines.PairSet(rows)
 
         def stands_below(unit: Unit) -> bool:
@@ -1339,6 +1345,8 @@ def _demands(
     named: Sequence[Name],
 ) -> dict[int, int]:
     demands = {n: _cost(new.get(n)) + _cost(old.get(n)) for n in frame.sections}
+    if 3 in demands:
+        demands[3] += _spent(lines.changed_line(lines.changed_paths(facts), _ALL))
     if 5 in demands:
         demands[5] += _cost(new.get(WRITTEN))
     for n, label in EARLIER.items():

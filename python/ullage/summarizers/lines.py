@@ -1640,14 +1640,12 @@ OLDER_THAN = "(Since it was last written:"
 
 
 def written_since(facts: Facts, tasks: Sequence[Task]) -> list[str]:
-    """The names in tasks of what edits declared after they were last listed."""
+    """The names in tasks that stand in what edits put into code after they were last listed."""
     words = {word for task in tasks for word in _CODE_NAME.findall(task.subject)}
     last = max((task.index for task in tasks), default=facts.messages)
-    rows = (row for file in facts.files for row in file.declared if row.now and row.at > last)
-    new = [bare_name(row.name) for row in rows if row.before == ""]
-    return sorted(
-        words.intersection(_CODE_NAME.findall(" ".join(n for n in new if "(" not in n[1:])))
-    )
+    code = (file for file in facts.files if not is_aside(file))
+    texts = (text for file in code for at, text in file.written if at > last)
+    return sorted(words.intersection(*[_CODE_NAME.findall("\n".join(texts))])) if words else []
 
 
 def _work_units(facts: Facts) -> list[Unit]:
