@@ -23,10 +23,15 @@ from ullage.facts.words import unfenced
 
 
 class SearchedPatterns:
-    """Some patterns (letters of any case match), each made when it may first match: making a hundred alternatives takes milliseconds."""
+    """Some patterns (letters of any case match), each made when it may first match: making a hundred alternatives takes milliseconds.
+
+    `patterns`: alternatives, one a line. Of those with a lookaround the engine is never sure, so they are searched apart.
+    """
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        self._texts = tuple(patterns)
+        parts = [(at, part) for at, text in enumerate(patterns) for part in _parts(text)]
+        self._places = tuple(at for at, _ in parts)
+        self._texts = tuple(part for _, part in parts)
         self._compiled: dict[int, re.Pattern[str]] = {}
 
     @cached_property
@@ -40,10 +45,11 @@ class SearchedPatterns:
     def matching(self, text: str) -> Iterator[int]:
         """The places of the patterns that are in a text, in order."""
         maybe, sure = (self._filter if text.isascii() else self._wide).look(text)
-        at = 0
+        at, last = 0, -1
         while maybe:
-            if maybe & 1 and (sure & 1 or self._pattern(at).search(text)):
-                yield at
+            place = self._places[at] if maybe & 1 else last
+            if place > last and (sure & 1 or self._pattern(at).search(text)):
+                yield (last := place)
             maybe >>= 1
             sure >>= 1
             at += 1
@@ -57,6 +63,13 @@ class SearchedPatterns:
         if compiled is None:
             compiled = self._compiled[at] = re.compile(self._texts[at], re.IGNORECASE)
         return compiled
+
+
+def _parts(text: str) -> Iterator[str]:
+    lines = list(filter(None, text.split("\n")))
+    looked = [line for line in lines if "(?=" in line or "(?!" in line or "(?<" in line]
+    plain = [line for line in lines if line not in looked]
+    return map("|".join, filter(None, (plain, looked)))
 
 
 # Which lines of a message its author typed; the others were pasted.
@@ -96,14 +109,18 @@ class _Marks(NamedTuple):
 def _marks() -> _Marks:
     data = table(__file__, "pasted.toml")
     either = {name: _either(text) for name, text in data.items()}
-    begins = [rf"^(?:{either[mark.name.lower()]})" for mark in _Mark if mark is not _Mark.POINTS]
+    begins = [
+        re.sub(r"^.+$", r"^(?:\g<0>)", data[mark.name.lower()], flags=re.MULTILINE)
+        for mark in _Mark
+        if mark is not _Mark.POINTS
+    ]
     words = {
         name: pattern(rf"\b(?:{either[name]})\b", re.IGNORECASE)
         for name in ("text", "machine_text", "own")
     }
     return _Marks(
         lines=SearchedPatterns([*begins, rf"\b(?:{either['points']})\W*$"]),
-        reported=SearchedPatterns([either["reported"]]),
+        reported=SearchedPatterns([data["reported"]]),
         labels=frozenset(data["labels"].split()),
         **words,
     )
@@ -604,7 +621,7 @@ def patterns() -> Patterns:
     """All of them, made when they are first needed."""
     data = table(__file__, "commitments.toml")
     kinds = tuple(CommitmentKind(name) for name in data["order"])
-    texts = [_either("\n".join(data[name].values())) for name in ("not_binding", *data["order"])]
+    texts = ["\n".join(data[name].values()) for name in ("not_binding", *data["order"])]
     rules, answers, content = data["rules"], data["answer"], data["content"]
     yes, no = (
         pattern(rf"\W*(?:(?:{_either(answers[name])})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
@@ -615,10 +632,10 @@ def patterns() -> Patterns:
         SearchedPatterns(texts),
         yes,
         no,
-        SearchedPatterns([_either(rules[name]) for name in ("lasting", "constraint")]),
+        SearchedPatterns([rules[name] for name in ("lasting", "constraint")]),
         pattern(_either(rules["imperative"]), re.IGNORECASE),
-        SearchedPatterns([_either(data["findings"][name]) for name in ("decided", "open")]),
-        SearchedPatterns([_either(content[name]) for name in ("tells", "requests")]),
+        SearchedPatterns([data["findings"][name] for name in ("decided", "open")]),
+        SearchedPatterns([content[name] for name in ("tells", "requests")]),
         pattern(rf"\W*(?:(?:{_either(content['nothing'])})\W*){{1,3}}", re.IGNORECASE),
     )
 
