@@ -7,7 +7,7 @@ learning or overriding something returns a new one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, fields, replace
 from functools import cache, partial
 from itertools import filterfalse
@@ -126,14 +126,20 @@ def document(path: pathlib.Path) -> Mapping[str, Any]:
     Raises:
         InvalidPolicy: The file cannot be read, or is not TOML.
     """
-    import tomllib  # slow to import, and many processes only import
+    import tomllib
 
     try:
-        return tomllib.loads(path.read_text("utf-8"), parse_float=decimal.Decimal)
+        return _parsed(path.read_text("utf-8"))
     except OSError as error:
         raise InvalidPolicy("models", str(path), f"cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidPolicy("models", str(path), f"is not TOML: {error}") from error
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    import tomllib  # slow to import, and many processes only import
+
+    return tomllib.loads(text, parse_float=decimal.Decimal)
 
 
 _PARTS_OF_A_DOCUMENT: Final = ("models", "aliases", "guesses", "version")
@@ -168,20 +174,32 @@ def _merged(documents: Iterable[Mapping[str, Any]]) -> ModelTable:
         for name, row in raw.items()
     }
     rows = {name: _row(name, _inherited(name, stated)) for name in stated}
-    for kind, names in (("aliases", aliases), ("guesses", guesses)):
-        for name, row in names.items():
+    keys = {name: _key(name) for name in rows}
+    by_key = {keys[name]: row for name, row in rows.items()}
+    return _named(by_key, keys, aliases, guesses, version)
+
+
+def _named(
+    rows: Mapping[str, Model],
+    keys: Mapping[str, str],
+    aliases: Mapping[str, str],
+    guesses: Mapping[str, str],
+    version: str,
+) -> ModelTable:
+    """A table of rows by key, with other names of them; `keys`: those of the rows, by their names in the files."""
+    for kind, others in (("aliases", aliases), ("guesses", guesses)):
+        for name, row in others.items():
             _expect(f"{kind}.{name}", row, str, "must be a string")
-            if row not in rows:
+            if row not in keys:
                 raise InvalidPolicy(f"{kind}.{name}", row, "names no row")
-    own = {_key(name): row for name, row in rows.items()}
     return ModelTable(
-        own,
+        rows,
         # Where a name without its date is a row's, only the whole name is another's.
         {
-            _bare(name) if _key(name) in own else _key(name): _key(row)
+            _bare(name) if (key := _key(name)) in rows else key: keys[row]
             for name, row in aliases.items()
         },
-        {name: _key(row) for name, row in guesses.items()},
+        {name: keys[row] for name, row in guesses.items()},
         version,
     )
 
@@ -339,7 +357,7 @@ class ModelTable(Frozen):
             InvalidPolicy: A file cannot be read; a value of the wrong type or sign, a key or a `like` that does not exist.
         """
         others = [document(pathlib.Path(path)) for path in paths]
-        return _merged([_builtin_document(), *others]) if others else _builtin()
+        return _merged([_parsed(_builtin_text()), *others]) if others else _builtin()
 
     def find(self, name: str) -> Model | None:
         """The row for a name, or `None`.
@@ -541,11 +559,49 @@ def _prefixes(key: str) -> Iterable[str]:
 # ---- the built-in file ------------------------------------------------------------------------
 
 
-@cache
-def _builtin_document() -> Mapping[str, Any]:
-    return document(pathlib.Path(__file__).with_name("models.toml"))
+class _BuiltinRows(Mapping[str, Model]):
+    """The rows of `models.toml` by key, each read when it is asked for: most processes need one of 150, and all take 20 ms."""
+
+    def __init__(self, sections: Iterable[str]) -> None:
+        # A section begins after `[models.`.
+        self._texts = {text.partition("]\n")[0].strip('"'): text for text in sections}
+        self.keys_by_name = {name: _key(name) for name in self._texts}
+        self._names = {key: name for name, key in self.keys_by_name.items()}
+        self._stated: dict[str, dict[str, Any]] = {}
+        self._rows: dict[str, Model] = {}
+
+    def __getitem__(self, key: str) -> Model:
+        if key not in self._rows:
+            chain: dict[str, dict[str, Any]] = {}
+            name: str | None = self._names[key]
+            while name is not None:
+                chain[name] = self._section(name)
+                name = chain[name].get("like")
+            self._rows |= _merged([{"models": chain}]).rows
+        return self._rows[key]
+
+    def _section(self, name: str) -> dict[str, Any]:
+        if name not in self._stated:
+            self._stated |= _parsed(f"[models.{self._texts[name]}")["models"]
+        return self._stated[name]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _builtin_text() -> str:
+    return pathlib.Path(__file__).with_name("models.toml").read_text("utf-8")
 
 
 @cache
 def _builtin() -> ModelTable:
-    return _merged([_builtin_document()])
+    models, begin, names = _builtin_text().partition("[aliases]\n")
+    head, *sections = models.split("\n[models.")
+    other, rows = _parsed(f"{head}\n{begin}{names}"), _BuiltinRows(sections)
+    return _named(rows, rows.keys_by_name, other["aliases"], other["guesses"], other["version"])
