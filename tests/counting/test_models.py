@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 import warnings
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from ullage.counting import models
 from ullage.counting.models import ModelTable, UnknownModelWarning, lookup
 from ullage.exceptions import InvalidPolicy, UnknownModel
 
@@ -171,6 +173,17 @@ def written(folder: Path, text: str) -> Path:
     path = folder / "models.toml"
     path.write_text(text, "utf-8")
     return path
+
+
+def test_a_row_read_alone_is_what_the_whole_file_says(tmp_path: Path) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text("")
+    whole = ModelTable.load(path)
+    assert whole == pickle.loads(pickle.dumps(TABLE)) == TABLE
+    assert list(whole.rows) == list(TABLE.rows)
+    assert len(TABLE.rows) == Path(models.__file__).with_suffix(".toml").read_text().count(
+        "\n[models."
+    )
 
 
 def test_a_file_adds_rows_and_changes_values(tmp_path: Path) -> None:

@@ -564,7 +564,8 @@ class _BuiltinRows(Mapping[str, Model]):
 
     def __init__(self, sections: Iterable[str]) -> None:
         # A section begins after `[models.`.
-        self._texts = {text.partition("]\n")[0].strip('"'): text for text in sections}
+        heads = ((text.partition("\n")[0], text) for text in sections)
+        self._texts = {head.rpartition("]")[0].strip('"'): text for head, text in heads}
         self.keys_by_name = {name: _key(name) for name in self._texts}
         self._names = {key: name for name, key in self.keys_by_name.items()}
         self._stated: dict[str, dict[str, Any]] = {}
