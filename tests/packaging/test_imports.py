@@ -83,12 +83,13 @@ def test_a_hook_loads_what_it_does_alone():
     assert not ours(loaded("import ullage.clients.hook")) & {"ullage.sessions", "ullage._start"}
 
 
-def test_the_gateway_loads_what_summarises_and_its_page_when_they_are_asked_for():
+def test_the_gateway_loads_managers_what_summarises_and_its_page_when_they_are_asked_for():
     pytest.importorskip("uvicorn")
     modules = loaded("import ullage.proxy.gateway")
     assert not modules & {
         "jinja2", "prometheus_client", "h11", "ullage.ullage_check", "ullage.sessions.load",
         "ullage.compaction.flow", "ullage.facts.collector", "ullage.summarizers.extractive",
+        "ullage.manager.manager", "ullage.levels.view", "ullage.providers.errors",
     }  # fmt: skip
 
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isqrt
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ullage._start import Frozen
-from ullage.counting.models import Model
 from ullage.counting.window import AUTOCOMPACT_BUFFER_TOKENS, SUMMARY_RESERVE_TOKENS
-from ullage.levels.level import Context
-from ullage.levels.view import StageReport, View
-from ullage.policy import Policy
+
+if TYPE_CHECKING:  # a start of the gateway needs the sizes alone
+    from ullage.counting.models import Model
+    from ullage.levels.level import Context
+    from ullage.levels.view import StageReport, View
+    from ullage.policy import Policy
 
 
 class Cost(Frozen, kw_only=True):

@@ -22,10 +22,10 @@ from ullage._engine import core
 from ullage.exceptions import UllageError
 from ullage.facts.sections import CLOSING
 from ullage.facts.words import is_standing
-from ullage.manager import ContextManager, ListView
 from ullage.messages import common_length, is_thinking
 
-if TYPE_CHECKING:  # reading a call needs no HTTP client
+if TYPE_CHECKING:  # reading a call needs no HTTP client, and no manager
+    from ullage.manager import ContextManager, ListView
     from ullage.proxy.upstream import Endpoint, Incoming
     from ullage.transcript.record import RecordFile
 

@@ -17,14 +17,13 @@ import orjson
 from ullage.counting.models import ModelTable
 from ullage.exceptions import ContextTooLarge, LogConflict, StoreError, UllageError
 from ullage.levels.cost import FLOOR_TOKENS
-from ullage.levels.view import StageReport
-from ullage.manager import ContextManager, ListView
 from ullage.policy import Policy
-from ullage.providers.native_tools import CountedTools
 from ullage.proxy.client_calls import ClientCall, ClientLine, ClientLines, ClientList, name_of
 from ullage.stores import FolderStore
 
 if TYPE_CHECKING:
+    from ullage.levels.view import StageReport
+    from ullage.manager import ContextManager, ListView
     from ullage.stores import DocumentStore
 
 
@@ -299,6 +298,9 @@ class Fitter:
         """A manager for a line that is not in memory, with an earlier process's state if one fits."""
         call, thinking = client_list.call, client_list.thinking
         understood = isinstance(thinking, dict) and call.endpoint.provider == "anthropic"
+        # Takes 30 ms, and small calls are passed on without.
+        from ullage.manager import ContextManager
+        from ullage.providers.native_tools import CountedTools
 
         def new() -> ContextManager:
             return ContextManager(

@@ -21,7 +21,6 @@ from starlette.routing import Mount
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ullage.exceptions import InvalidPolicy
-from ullage.providers import classify
 from ullage.proxy.client_calls import AskedCompaction, ClientCall, asked_compaction, name_of
 from ullage.proxy.compaction_answers import (
     BROKEN,
@@ -445,6 +444,8 @@ async def _smaller(
     fitter: Fitter, call: ClientCall, fitted: FittedCall | None, error: object
 ) -> FittedCall | None:
     """A refused call, made smaller; `None` if it was refused for another reason, or nothing helps."""
+    from ullage.providers import classify  # with the errors of all providers
+
     refusal = classify(error, provider=call.endpoint.provider)
     if not (refusal.is_overflow or refusal.kind == "output_budget"):
         return None
