@@ -5,6 +5,7 @@ Exit codes: 0 success, 1 negative result (a check failed, nothing could be freed
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -66,6 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     # Not `list(...)`: once that command has run, `list` is its module here.
     words = sys.argv[1:] if argv is None else [*argv]
+    if (
+        argv is None
+    ):  # the process is ours: what it imports and reads is not garbage, and looking for some takes time
+        gc.set_threshold(50_000, 20, 20)
     try:
         if words == ["--version"]:  # the parser takes much longer to load than the answer
             print(VERSION)

@@ -6,6 +6,7 @@ exit code 0, nothing on standard output, and a line in `hooks.log` in Ullage's o
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -42,6 +43,8 @@ def main(argv: list[str] | None = None) -> int:
         Always 0.
     """
     words = sys.argv[1:] if argv is None else argv
+    if argv is None:  # as for the command line
+        gc.set_threshold(50_000, 20, 20)
     event = words[0] if words else ""
     try:
         with _deadline(_seconds()):
