@@ -187,21 +187,18 @@ def _named(
     version: str,
 ) -> ModelTable:
     """A table of rows by key, with other names of them; `keys`: those of the rows, by their names in the files."""
-    for kind, others in (("aliases", aliases), ("guesses", guesses)):
-        for name, row in others.items():
+    for kind, names in (("aliases", aliases), ("guesses", guesses)):
+        for name, row in names.items():
             _expect(f"{kind}.{name}", row, str, "must be a string")
             if row not in keys:
                 raise InvalidPolicy(f"{kind}.{name}", row, "names no row")
-    return ModelTable(
-        rows,
-        # Where a name without its date is a row's, only the whole name is another's.
-        {
-            _bare(name) if (key := _key(name)) in rows else key: keys[row]
-            for name, row in aliases.items()
-        },
-        {name: keys[row] for name, row in guesses.items()},
-        version,
-    )
+    taken = {*keys.values()}
+    # Where a name without its date is a row's, only the whole name is another's.
+    others = {
+        _bare(name) if (key := _key(name)) in taken else key: keys[row]
+        for name, row in aliases.items()
+    }
+    return ModelTable(rows, others, {name: keys[row] for name, row in guesses.items()}, version)
 
 
 def _table(section: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -568,29 +565,21 @@ class _BuiltinRows(Mapping[str, Model]):
         self._texts = {head.rpartition("]")[0].strip('"'): text for head, text in heads}
         self.keys_by_name = {name: _key(name) for name in self._texts}
         self._names = {key: name for name, key in self.keys_by_name.items()}
-        self._stated: dict[str, dict[str, Any]] = {}
         self._rows: dict[str, Model] = {}
 
     def __getitem__(self, key: str) -> Model:
         if key not in self._rows:
-            chain: dict[str, dict[str, Any]] = {}
-            name: str | None = self._names[key]
-            while name is not None:
-                chain[name] = self._section(name)
-                name = chain[name].get("like")
+            name, chain = self._names[key], dict[str, dict[str, Any]]()
+            while name:
+                chain |= _parsed(f"[models.{self._texts[name]}")["models"]
+                name = chain[name].get("like", "")
             self._rows |= _merged([{"models": chain}]).rows
         return self._rows[key]
 
-    def _section(self, name: str) -> dict[str, Any]:
-        if name not in self._stated:
-            self._stated |= _parsed(f"[models.{self._texts[name]}")["models"]
-        return self._stated[name]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._names
-
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        if len(self._rows) < len(self._names):  # whoever wants all of them reads them at once
+            self._rows = {**_merged([_parsed(_builtin_text())]).rows, **self._rows}
+        return iter(self._rows)
 
     def __len__(self) -> int:
         return len(self._names)

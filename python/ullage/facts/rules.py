@@ -109,11 +109,8 @@ class _Marks(NamedTuple):
 def _marks() -> _Marks:
     data = table(__file__, "pasted.toml")
     either = {name: _either(text) for name, text in data.items()}
-    begins = [
-        re.sub(r"^.+$", r"^(?:\g<0>)", data[mark.name.lower()], flags=re.MULTILINE)
-        for mark in _Mark
-        if mark is not _Mark.POINTS
-    ]
+    marks = (data[mark.name.lower()] for mark in _Mark if mark is not _Mark.POINTS)
+    begins = [re.sub("(?m)^(.+)", r"^(?:\1)", text) for text in marks]
     words = {
         name: pattern(rf"\b(?:{either[name]})\b", re.IGNORECASE)
         for name in ("text", "machine_text", "own")
