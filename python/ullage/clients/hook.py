@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         Always 0.
     """
     words = sys.argv[1:] if argv is None else argv
-    if argv is None:  # as for the command line
+    if argv is None:  # see `ullage.cli.main`
         gc.set_threshold(50_000, 20, 20)
     event = words[0] if words else ""
     try:

@@ -192,10 +192,10 @@ def _named(
             _expect(f"{kind}.{name}", row, str, "must be a string")
             if row not in keys:
                 raise InvalidPolicy(f"{kind}.{name}", row, "names no row")
-    taken = {*keys.values()}
+    own = {*keys.values()}
     # Where a name without its date is a row's, only the whole name is another's.
     others = {
-        _bare(name) if (key := _key(name)) in taken else key: keys[row]
+        _bare(name) if (key := _key(name)) in own else key: keys[row]
         for name, row in aliases.items()
     }
     return ModelTable(rows, others, {name: keys[row] for name, row in guesses.items()}, version)
