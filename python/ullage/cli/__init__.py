@@ -67,9 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     # Not `list(...)`: once that command has run, `list` is its module here.
     words = sys.argv[1:] if argv is None else [*argv]
-    if (
-        argv is None
-    ):  # the process is ours: what it imports and reads is not garbage, and looking for some takes time
+    if argv is None:  # the process is ours, and most of what it makes in a second is no garbage
         gc.set_threshold(50_000, 20, 20)
     try:
         if words == ["--version"]:  # the parser takes much longer to load than the answer
@@ -81,6 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if exc.name not in ("cyclopts", "rich"):
                 raise
             raise MissingExtra(exc.name, "cli") from exc
+        if argv is None:
+            gc.freeze()  # what was imported stays: not even the end of the process looks through it
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 # What the terminal's encoding lacks, and lone surrogates, as escapes.

@@ -56,6 +56,8 @@ def main(argv: list[str] | None = None) -> int:
     except BaseException as exc:  # the client must go on whatever happens here
         log_fault(event, exc)
         _silence()
+    if argv is None:
+        gc.freeze()  # or the end of the process looks through all of it
     return 0
 
 
