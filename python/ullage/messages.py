@@ -68,6 +68,9 @@ THINKING: Final = ("thinking", "redacted_thinking")
 CLEARED: Final = "[Old tool result content cleared]"
 """Stands instead of a tool result that was cleared to make room (MIC-1)."""
 
+LONGEST_MARKER: Final = 4_000
+"""Characters: a longer text that begins like one of our markers is output, not a marker."""
+
 BOUNDARY: Final = "compact_boundary"
 """The `subtype` of the entry that separates what was compacted from what follows."""
 

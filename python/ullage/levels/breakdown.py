@@ -13,8 +13,7 @@ from ullage._start import Frozen
 from ullage.counting.calibration import Weights
 from ullage.facts.calls import matches
 from ullage.facts.words import host_texts, is_host_only
-from ullage.levels.view import LONGEST_MARKER
-from ullage.messages import Item, check_list, role_of
+from ullage.messages import LONGEST_MARKER, Item, check_list, role_of
 from ullage.policy import Policy
 
 CATEGORIES = (

@@ -15,7 +15,16 @@ from ullage._start import Frozen
 from ullage.counting.calibration import Weights
 from ullage.facts.sections import alone, holds, newest_item, without
 from ullage.facts.words import Standing, standing_in, standing_left
-from ullage.messages import Item, as_blocks, as_sent, is_thinking, message_of, role_of, same_items
+from ullage.messages import (
+    LONGEST_MARKER,
+    Item,
+    as_blocks,
+    as_sent,
+    is_thinking,
+    message_of,
+    role_of,
+    same_items,
+)
 
 if TYPE_CHECKING:
     from ullage.levels.cost import Cost
@@ -154,8 +163,6 @@ _HAS_MEDIA, _HAS_USAGE = int(MessageFlag.HAS_MEDIA), int(MessageFlag.HAS_USAGE)
 _IS_ERROR = int(BlockFlag.IS_ERROR)
 NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
 _SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
-# Characters: a longer text that begins like one of our markers is output, not a marker.
-LONGEST_MARKER = 4_000
 _NOTHING: Mapping[str, Any] = {}
 
 
