@@ -1340,17 +1340,27 @@ def test_a_changed_file_stands_with_what_its_edits_were_announced_to_do():
     )
     files = parse_sections(text)[3]
     rows = files.split("\n")
-    assert "- Edited `src/read.py` to: update `read_all` to open the index once" in rows
-    assert "- Edited `src/lease.py` to: update `read_all` to open the index once" in rows
+    assert (
+        "- Announced before edits of `src/read.py`: update `read_all` to open the index once"
+        in rows
+    )
+    assert (
+        "- Announced before edits of `src/lease.py`: update `read_all` to open the index once"
+        in rows
+    )
     # Words that name a file are about that one; what is vague, or only looks, says nothing.
-    assert "- Edited `src/cache.py` to: add the missing check to cache.py and its test" in files
-    assert "- Edited `src/other.py`" not in files
+    assert (
+        "- Announced before edits of `src/cache.py`: add the missing check to cache.py and its test"
+        in files
+    )
+    assert "edits of `src/other.py`" not in files
     assert "Let me update" not in parse_sections(text)[5]
     # It stands after the next compaction too.
     head = "This session is being continued from a previous conversation."
     again = [user(f"{head}\n\n{text}"), said("Let me go on:"), *edit(7, "/w/src/read.py")]
     assert (
-        "- Edited `src/lease.py` to: update `read_all`" in parse_sections(render(collect(again)))[3]
+        "- Announced before edits of `src/lease.py`: update `read_all`"
+        in parse_sections(render(collect(again)))[3]
     )
 
 

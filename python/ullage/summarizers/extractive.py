@@ -1040,7 +1040,7 @@ def _pieces(section: str) -> Iterator[str]:
 
 def _replaced(piece: str, facts: Facts) -> bool:
     path = _PATH.search(piece.split("\n", 1)[0])
-    declared = piece.startswith((lines.DECLARED, lines.EDITED_TO))  # what was done then
+    declared = piece.startswith((lines.DECLARED, lines.ANNOUNCED))  # what was done then
     return (
         path is not None
         and not declared

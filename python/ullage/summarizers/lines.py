@@ -845,14 +845,14 @@ def edited_after(facts: Facts) -> dict[int, str]:
 
 
 class EditPurposes(NamedTuple):
-    """What the assistant said right before edits that it was going to do."""
+    """What the assistant said right before edits that it was going to do; whether they did that is not known."""
 
     of: dict[str, list[str]]  # by the path of the file, the newest last
     said_at: set[int]  # indexes of the remarks that say so
 
 
 def edit_purposes(facts: Facts) -> EditPurposes:
-    """The announcement before each edit: in its words the edit's purpose, which the calls do not tell."""
+    """The announcement before each edit: its purpose, which the calls do not tell."""
     said_at, purposes = [remark.index for remark in facts.statements], EditPurposes({}, set())
     edited = defaultdict[int, dict[str, None]](dict)
     for step in facts.steps:
@@ -874,11 +874,11 @@ def edit_purposes(facts: Facts) -> EditPurposes:
 
 
 def purpose_line(path: str, purposes: Sequence[str]) -> str:
-    """What edits of a file were for, the newest last."""
-    return f"{EDITED_TO}{short_path(path)}` to: {'; '.join(purposes[-MOST_PURPOSES:])}"
+    """What was announced before edits of a file, the newest last: most often what they did."""
+    return f"{ANNOUNCED}{short_path(path)}`: {'; '.join(purposes[-MOST_PURPOSES:])}"
 
 
-EDITED_TO = "- Edited `"
+ANNOUNCED = "- Announced before edits of `"
 LEAST_PURPOSE, PURPOSE_CHARS, MOST_PURPOSES = 24, 120, 3  # of one file
 _PURPOSE = pattern(
     r"\W*(?:(?:now|next|then|first|finally|good|great|perfect|ok(?:ay)?|also|and|so)\b[,.! ]*)*"
