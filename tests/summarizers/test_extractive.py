@@ -1234,7 +1234,18 @@ def test_it_says_that_nothing_is_due_where_the_user_speaks_next():
     listed = call("TodoWrite", 3, todos=todo), answer(3, "ok")
     failed = run(4, "make lint", "Exit code 1\nerror: unused", error=True)
     asks = said("It reads blocks. Do you want the parser too?")
-    for items in ((*work, *listed, end), (*work, *failed, end), (*work, asks), (end,), work):
+    goes_on = said("The lexer reads blocks. I'll go on with the parser after a break.")
+    deployed = run(5, "./deploy.sh prod", "Exit code 1\nno such host", error=True)
+    agent = call("Task", 6, prompt="Read it all."), answer(6, "Async agent launched successfully.")
+    open_still = (
+        (*listed, end),
+        (*failed, end),
+        (asks,),
+        (goes_on,),
+        (*deployed, end),
+        (*agent, end),
+    )
+    for items in (*((*work, *more) for more in open_still), (end,), work):
         assert nothing not in state_of(*items)
 
 
@@ -1248,6 +1259,10 @@ def test_what_was_done_after_the_newest_words_stands_below_them():
     # In order of time.
     text = state_of(words, *failed, *edit(5, "/w/src/a.py"), *edit(6, "/w/src/b.py"))
     assert "`make lint` → failed; edited `src/a.py`, `src/b.py`." in parse_sections(text)[9]
+    removed = call("Bash", 9, command="rm /w/src/a.py"), answer(9, "")
+    assert "After these words: edited `src/a.py`" in state_of(
+        words, *edit(5, "/w/src/a.py"), *removed
+    )
     # What was done between the newest words stands with those that it followed.
     more = said("The lease is short as well."), *run(8, "make test")
     text = state_of(words, *edit(7, "/w/src/a.py"), *more)
@@ -1275,6 +1290,23 @@ def test_what_the_assistant_said_a_problem_comes_from_stands_with_the_failures()
         "- Diagnosed (message 1, “Make it pass.”): the issue is that the reader holds the lock. [edited read.py]",
         "- Diagnosed (message 2): Root cause: the index is read twice.",
     ]
+    for other in (
+        "I do not know yet what the root cause of it all is.",
+        "The bug is now fixed in the parser module.",
+        "The problem was already fixed upstream.",
+        "It is unlikely that the problem is in the cache layer.",
+        "If the issue is the cache, restart it.",
+        "The issue is not in the parser.",
+        "> the problem is that it must never be pushed",
+    ):
+        assert "Diagnosed" not in state_of(
+            said(other), *run(1, "ls"), user("Go on."), *run(2, "ls")
+        )
+    # What the user said in between is what later edits are for.
+    apart = said("The bug is in line 12 of it. Let me refactor the whole tokenizer module:")
+    text = state_of(apart, user("No. Rename the key."), *edit(3, "/w/config.py"))
+    assert "[edited" not in text
+    assert "Announced before" not in text
 
 
 def test_a_report_that_was_conceded_to_be_wrong_says_so():
@@ -1286,6 +1318,13 @@ def test_a_report_that_was_conceded_to_be_wrong_says_so():
         *run(1, "ls"),
     )
     assert "(message 1, “Make it pass.”; then conceded message 2): The index is read once" in text
+    text = state_of(
+        said("The index is read once."),
+        user("Is 17 prime?"),
+        said("You're right to ask. Yes."),
+        *run(1, "ls"),
+    )
+    assert "conceded" not in text
 
 
 def test_a_question_that_points_back_stands_with_the_sentence_before_it():
@@ -1298,6 +1337,12 @@ def test_a_question_that_points_back_stands_with_the_sentence_before_it():
         "- Decided: “Lines without letters would be left out. Want me to implement this?” → “yes”"
     )
     assert asked in text
+    turned = said(
+        "Deleting every stale branch loses work. Instead I archive them. Shall I do that?"
+    )
+    assert "Instead I archive them. Shall I do that?" in state_of(
+        turned, user("yes"), *run(1, "ls")
+    )
 
 
 def test_an_open_task_stands_with_what_its_board_says_under_the_title():
@@ -1357,11 +1402,11 @@ def test_a_changed_file_stands_with_what_its_edits_were_announced_to_do():
     assert "Let me update" not in parse_sections(text)[5]
     # It stands after the next compaction too.
     head = "This session is being continued from a previous conversation."
-    again = [user(f"{head}\n\n{text}"), said("Let me go on:"), *edit(7, "/w/src/read.py")]
-    assert (
-        "- Announced before edits of `src/lease.py`: update `read_all`"
-        in parse_sections(render(collect(again)))[3]
-    )
+    more = said("Now let me drop the second lock of the reader:"), *edit(7, "/w/src/read.py")
+    again = parse_sections(render(collect([user(f"{head}\n\n{text}"), *more])))[3]
+    assert "- Announced before edits of `src/lease.py`: update `read_all`" in again
+    both = "`src/read.py`: update `read_all` to open the index once; drop the second lock of the reader"
+    assert again.count("before edits of `src/read.py`") == again.count(both) == 1
 
 
 def test_a_long_opening_stands_shortened_where_there_is_little_room_for_it():
@@ -1373,12 +1418,27 @@ def test_a_long_opening_stands_shortened_where_there_is_little_room_for_it():
     assert "- Opened with: “Build the harbour." in parse_sections(text)[1]
 
 
+def test_a_title_of_another_summary_stands_with_its_first_item_or_not_at_all():
+    old = (
+        "This session is being continued from a previous conversation.\n\n"
+        "4. Errors and fixes:\n   Failing tests:\n   - `TestLease` expects two locks\n   - `TestIndex` is slow\n"
+        "   Other failures:\n\n5. Problem Solving:\n   - The lanes are drawn from the left, one for each open session, as follows:\n   - Tests\n"
+    )
+    text = render(collect([user(old), said("Let me go on:"), *run(1, "ls")]))
+    assert "Failing tests:\n   - `TestLease` expects two locks" in parse_sections(text)[4]
+    assert "Other failures" not in text
+    assert "one for each open session, as follows:" in parse_sections(text)[5]
+
+
 def test_a_check_that_succeeded_again_says_which_small_edit_came_before_it():
     failed = run(1, "make lint", "Exit code 1\na.py:1: error: unused", error=True)
     cure = {"file_path": "/w/a.py", "old_string": "import os", "new_string": "import sys"}
     fixed = call("Edit", 2, **cure), answer(2, "ok")
     text = state_of(*failed, *fixed, *run(3, "make lint"), user("Go on."), *run(4, "ls"))
     assert "later succeeded, after changes to w/a.py: `import os` → `import sys`" in text
+    # Of several files nobody knows which it was.
+    text = state_of(*failed, *edit(5, "/w/b.py"), *fixed, *run(3, "make lint"), user("Go on."))
+    assert "later succeeded, after changes to w/b.py, w/a.py\n" in text
 
 
 REPORT = """Perfect! Here's a summary of the changes:
@@ -1587,7 +1647,7 @@ def test_open_tasks_that_edits_have_written_since_may_be_done():
     wrote = call("Edit", 2, file_path="/w/lanes.go", old_string="x", new_string="func computeLanes() int {\n\treturn 1\n}")  # fmt: skip
     items = [user("Draw lanes."), call("TodoWrite", 1, todos=todos), answer(1, "ok"), wrote, answer(2, "ok")]  # fmt: skip
     text = render(collect(items))
-    assert "(Since it was last written: `computeLanes` written, 1 changed file; what is open may be done)" in text  # fmt: skip
+    assert "(Since it was last written: `computeLanes` in edits, 1 changed file; what is open may be done)" in text  # fmt: skip
     assert "the task “Implement computeLanes”" not in text
 
 
@@ -1597,9 +1657,13 @@ def test_a_commit_that_only_the_log_shows_stands_with_the_state_of_the_repositor
     assert "`git log` showed 164ceba on top: `Count lines`" in text
     # Another repository's log is not this one's, and takes nothing from it.
     away = run(3, "cd ../other && git log --oneline -3", "77aa001 Elsewhere")
-    there = run(4, "git log --oneline", "77aa001 Elsewhere")
-    text = render(collect([user("Count."), *edit(1, "/w/count.go"), *log, *away, *there]))
+    text = render(collect([user("Count."), *edit(1, "/w/count.go"), *log, *away]))
     assert "`git log` showed 164ceba on top" in text
+    # Whose log comes after that is not known, nor what a silent commit made.
+    there = run(4, "git log --oneline", "77aa001 Elsewhere")
+    for later in (there, run(4, "git commit -qm new", "")):
+        text = render(collect([user("Count."), *edit(1, "/w/count.go"), *log, *away, *later]))
+        assert "on top" not in text
     others = ("main..next", "--all --oneline", "-- count.go", "--oneline | tail -1", "2c4f1aa", "--skip=40")  # fmt: skip
     for other in (*map("git log {}".format, others), "cd /other && git log --oneline"):
         log[0] = call("Bash", 2, command=other)
@@ -1656,6 +1720,10 @@ def test_an_edit_is_in_the_function_around_it_or_in_none():
     assert place(main, "    main()") == ""
     twice = "def a():\n    return 1\n\ndef b():\n    return 1\n"
     assert place(twice, "    return 1") == ""
+    # Only blank lines are taken out.
+    wide = "def f():\n    foo()\n\n\nbar\n"
+    assert place(wide, "    foo()\n\n\n", "    foo()") == "def f"
+    assert place(wide, "\n\n\nbar", "\nbar") in ("", "def f")
     # Its first line stands in both, the next one does not.
     apart = "def a():\n    log()\n    return 1\n\ndef b():\n    log()\n    return 2\n"
     assert place(apart, "    log()\n    return 2") == "def b"

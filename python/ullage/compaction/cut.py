@@ -816,10 +816,11 @@ def with_results_within(state: State, share: int) -> State:
     excess = int(state.ledger.tokens(*state.kept_range())) - share
     if excess <= 0 or state.source.entries:
         return state
-    shorter, freed = shorter_results(state.kept_items(), excess, state.measure)
-    if freed < excess:  # the mark took it
-        more = excess + MARK_TOKENS
+    for marks in (0, 1, 4, 16):  # what is freed may go for marks of what is missing
+        more = excess + marks * MARK_TOKENS
         shorter, freed = shorter_results(state.kept_items(), more, state.measure)
+        if freed >= excess:
+            break
     return replace(state, shortened=shorter, freed_tokens=freed)
 
 

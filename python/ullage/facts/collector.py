@@ -264,8 +264,10 @@ class _Open(NamedTuple):
 
 
 LONGEST_THOUGHT = 10_000  # characters that are read of one, half at each end
-_MOVES_HEAD = pattern(r"\bgit (?:-\S+ )*(?:switch|checkout|reset|pull|rebase|merge|stash)\b")
-# After it a log may be another repository's: the newest commit of the first one stays what it was.
+_MOVES_HEAD = pattern(
+    r"\bgit (?:-\S+ )*(?:switch|checkout|reset|pull|rebase|merge|stash|commit|cherry-pick|revert|am)\b"
+)
+# After it a log may be another repository's, or of what was committed in silence: then nothing is known.
 _GOES_ELSEWHERE = pattern(r"\bcd \S")
 
 
@@ -591,11 +593,11 @@ class Collector:
                 commits = []
             for branch, digest, subject in commits:
                 self._commits[digest] = Commit(index, branch, digest, subject)
-            if _MOVES_HEAD.search(first.target):
-                self._head = None
             self._elsewhere = self._elsewhere or _GOES_ELSEWHERE.search(first.target) is not None
-            here = outcome.ok and not (first.folder or self._elsewhere)
-            if here and (head := names.head_in(first.target, text)):
+            head = names.head_in(first.target, text) if outcome.ok else None
+            if _MOVES_HEAD.search(first.target) or (head and self._elsewhere):
+                self._head = None
+            elif head and not first.folder:
                 self._head = Commit(index, "", *head)
         elif action is Action.AGENT and words.is_launch(text):
             self._launched[words.launched_as(text) or opened.id] = first.target[:2000]

@@ -441,8 +441,10 @@ def _stripped(text: str) -> list[str]:
 
 def _places(rows: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """Where some rows stand among others, one after the other."""
-    first, count = wanted[0], len(wanted)
-    return [at for at, row in enumerate(rows) if row == first and rows[at : at + count] == wanted]
+    first, last, count = wanted[0], wanted[-1], len(wanted)
+    ends = zip(rows, rows[count - 1 :], strict=False)
+    places = [at for at, (a, b) in enumerate(ends) if a == first and b == last]
+    return [at for at in places if rows[at : at + count] == wanted]
 
 
 def _around(rows: Sequence[str]) -> str:
@@ -879,7 +881,7 @@ class CallLog:
     def _within(self, call: CallEffect, edit: ToolStep) -> str:
         """The name of what is declared around an edit, by the newest reading of the file; empty: not known, or taken out since."""
         path, looked_for = edit.line.partition(" ")[2], _stripped(call.anchor)
-        taken_out = _stripped(call.removed.strip("\n")) if call.removed else looked_for
+        taken_out = next(filter(None, _stripped(call.removed)), looked_for[0])
         if match := DECLARES.match(f"\n{call.removed.strip() or call.anchor}"):
             return match["name"]
         for place, text in reversed(self._outputs) if looked_for[0] else ():
@@ -893,7 +895,7 @@ class CallLog:
                 places = _places(_stripped("\n".join(rows)), looked_for)
                 if len(places) != 1:
                     return ""
-                name = _around(rows[: places[0] + looked_for.index(taken_out[0]) + 1])
+                name = _around(rows[: places[0] + looked_for.index(taken_out) + 1])
                 return "" if name in self.files.removed_from(call.target) else name
         return ""
 

@@ -178,7 +178,7 @@ def todos_of(index: int, sentences: Sequence[tuple[str, str]]) -> list[WorkItem]
 
 _CALL = r"call (?P<call>\S{1,200}) (?:succeeded|failed: `(?P<error>.+)`)"
 _TASK = pattern(
-    rf"^- \[[ x]\] (?:#(?P<id>\w{{1,20}}) )?(?P<text>.+?) \((?P<status>[\w -]{{1,40}}?)(?: by call (?P<by>\S{{1,200}})|; {_CALL})?\)$"
+    rf"^- \[[ x]\] (?:#(?P<id>[\w.-]{{1,20}}) )?(?P<text>.+?) \((?P<status>[\w -]{{1,40}}?)(?: by call (?P<by>\S{{1,200}})|; {_CALL})?\)$"
 )
 _WORK = pattern(
     rf"^- (?P<head>Said to be open|Done|Withdrawn): (?P<text>.+?)(?: \((?:by call (?P<by>\S{{1,200}})|{_CALL})\))?$"
@@ -220,11 +220,11 @@ def details_row(task: Task, details: str) -> str:
 
 
 DETAILS = "- Of #"
-_DETAILS = pattern(rf"^{DETAILS}(\w{{1,20}}): “(.+)”$", re.M)
+_DETAILS = pattern(rf"^{DETAILS}([\w.-]{{1,20}}): “(.+)”$", re.M)
 FINISHED = "- Finished: "
 """Begins the line that has only the numbers and titles of finished tasks, where there is no room for a row of each: the calls that finished them are left out."""
 _FINISHED = pattern(rf"^{FINISHED}(.+)$", re.M)
-_NUMBERED = pattern(r"^(?:#(\w{1,20}) )?(.*)")
+_NUMBERED = pattern(r"^(?:#([\w.-]{1,20}) )?(.*)")
 
 
 def read_tasks(section: str, index: int) -> list[Task]:

@@ -22,6 +22,7 @@ from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import tallies
 from ullage.facts.calls import Action
+from ullage.facts.collector import WILL
 from ullage.facts.model import Command, Facts, FailedCall, FileUse, Name, ToolStep, UserInput
 from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
@@ -156,12 +157,16 @@ def concepts(facts: Facts) -> list[Unit]:
 def files(facts: Facts) -> list[Unit]:
     """Section 3: files by last use, those that were changed before those that were read."""
     ordered = aged(sorted(facts.files, key=attrgetter("last")))
-    purposes = lines.edit_purposes(facts).of
-    units = []
+    purposes, units = lines.edit_purposes(facts).of, []
+    earlier = dict(
+        map(lines.announced_in, facts.previous.section(3).split("\n") if facts.previous else ())
+    )
     for age, file in ordered:
         if file.path in purposes:
             rank = age * (1 + lines.is_aside(file)) - 2 * lines.ESSENTIAL
-            units.append(Unit(lines.purpose_line(file.path, purposes[file.path]), rank))
+            before = earlier.get(lines.short_path(file.path), ())
+            words = [*before, *purposes[file.path]]
+            units.append(Unit(lines.purpose_line(file.path, words), rank))
         if line := lines.declared_line(file):
             short = lines.declared_line(file, short=True)
             rank = age * (1 + 2 * lines.is_aside(file)) - 2 * lines.ESSENTIAL
@@ -254,12 +259,13 @@ NOT_SEEN = "not seen to succeed since"
 
 
 def _cure(facts: Facts, failure: FailedCall) -> str:
-    """The last small edit before a check succeeded that had failed; empty: there was none."""
+    """The last small edit before a check succeeded that had failed; empty: there was none, or several files were changed."""
     if failure.fixed_index < 0 or not tallies.CHECKS.search(failure.what):
         return ""
     between = [step for step in facts.steps if failure.index < step.index < failure.fixed_index]
     edits = [step for step in between if step.ok and step.action in lines.CHANGES]
-    return f": {edits[-1].change}" if edits and edits[-1].change else ""
+    one_file = len({step.line for step in edits}) == 1
+    return f": {edits[-1].change}" if one_file and edits[-1].change else ""
 
 
 def _committed_as(facts: Facts, failure: FailedCall) -> str:
@@ -513,7 +519,6 @@ def due(facts: Facts) -> str:
             elif run.ok and edited:
                 stale.append(inline(part, SHORT_CHECK))
     begun = [task for task in facts.tasks if task.open and task.subject]
-    begun = [task for task in begun if not lines.written_since(facts, [task])]
     begun.sort(key=lambda task: task.status != "in_progress")
     parts = [f"{', '.join(failed)} failed when last run"] if failed else []
     # Where edits followed, they may have been all of it.
@@ -526,20 +531,26 @@ def due(facts: Facts) -> str:
 def _awaited(facts: Facts) -> str:
     """That the user is to speak next, where the newest words ended a turn and the records know of nothing open; empty: that is not so."""
     now = facts.state
-    reported = now.statements[-1:] == facts.statements[-1:] and now.statements
-    ended = (
-        facts.steps
-        and reported
-        and now.statements[-1].closing
-        and now.statements[-1].index > now.requested_at
+    last = now.statements[-1] if lines.ends_with_words(facts) and now.statements else None
+    if last is None or not (facts.steps and last.closing and last.index > now.requested_at):
+        return ""
+    waits = now.open_question or now.interrupted or now.plan_mode or running(now)
+    answered = {run.index for run in now.agents}
+    opened = (step for step in now.steps if step.action is Action.AGENT)
+    open_still = (
+        facts.still_open
+        or any(task.open for task in facts.tasks)
+        or any(failure.fixed_index < 0 for failure in now.failures)
+        or any(step.index not in answered for step in opened)
     )
-    waits = now.open_question or now.interrupted or facts.still_open
-    failed = any(run.ok is False for runs in _newest_checks(now).values() for _, run in runs)
-    if not ended or waits or failed or any(task.open for task in facts.tasks):
+    if waits or open_still or _GOES_ON_SAYING.search(last.text[-SAID_LAST:]):
         return ""
     return "Nothing is due by the records: the user is to speak next."
 
 
+# The assistant says what it will do, though its turn has ended.
+_GOES_ON_SAYING = pattern(rf"\b{WILL}|\bi (?:am going|plan|need) to\b", re.I)
+SAID_LAST = 300  # characters in which that is looked for
 _CODE, FORBIDDEN_CHARS = pattern(r"`([a-z][^`\n]{3,60})`"), 30  # before it
 _FORBIDS = pattern(r"\b(?:never|not|don['’]t|without)\b", re.I)
 MOST_NAMING = 20  # newest messages in which checks are looked for that nobody ran
@@ -934,21 +945,22 @@ def _done_in(steps: Sequence[ToolStep]) -> str:
         target = step.line.partition(" ")[2]
         if step.ok and step.action in lines.CHANGES:
             within = f" ({inline(lines.bare_name(step.within), SHORT_TEXT)})" if step.within else ""
-            what, ended = f"`{lines.short_path(target)}`{within}", ""
+            verb = "deleted" if step.action is Action.DELETE else "edited"
+            what, ended = f"{verb} `{lines.short_path(target)}`{within}", ""
         elif step.action is Action.COMMAND and not _looks(step):
             what, ended = inline(target, SHORT_CHECK), _ended_as(step)
         else:
             continue
         done.pop(what, None)
         done[what] = ended
-    parts: list[str] = []
+    parts = ["…"] * (len(done) > MOST_DONE)
+    verb = ""
     for what, ended in [*done.items()][-MOST_DONE:]:
-        if ended:
-            parts.append(f"{what}{ended}")
-        elif parts and parts[-1].startswith("edited "):
-            parts[-1] += f", {what}"
+        before, verb = verb, "" if ended else what.partition(" `")[0]
+        if verb and verb == before:
+            parts[-1] += f", {what.removeprefix(f'{verb} ')}"
         else:
-            parts.append(f"edited {what}")
+            parts.append(f"{what}{ended}")
     return "; ".join(parts)
 
 
@@ -983,7 +995,12 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     carried[1] = [piece for piece in carried[1] if piece not in again]
     carried[2] = [piece for piece in carried[2] if piece.removeprefix("- ") not in facts.urls]
     carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not lines.is_dense(p)]
+    announced = {lines.short_path(path) for path in lines.edit_purposes(facts).of}
+    carried[3] = [p for p in carried[3] if lines.announced_in(p)[0] not in announced]
     carried[4] = [lines.carried_failure(piece, facts) for piece in carried[4]]
+    diagnosed = [p for p in carried[4] if p.startswith(lines.DIAGNOSED)]
+    too_old = diagnosed[: -max(lines.MOST_DIAGNOSES - len(lines.diagnoses(facts)), 1)]
+    carried[4] = [piece for piece in carried[4] if piece not in too_old]
     # Of the work of then the last lines, without results: that room is for newer ones.
     work = (p for p in _pieces(previous.section(8)) if not p.startswith(_OF_THEN))
     lines_left = [piece for piece in work if _RETURNED not in piece]
@@ -1024,18 +1041,29 @@ def _pieces(section: str) -> Iterator[str]:
     """Lines, with a code block whole and together with the line before it; not lists of names, and what says that nothing is there or was left out."""
     pieces: list[list[str]] = [[]]
     for line, fenced in fenced_lines(section):
-        # A line that leads to others says nothing alone.
-        leads = not fenced and any(pieces[-1]) and pieces[-1][-1].endswith(":")
-        if not fenced and not (leads and line.strip()):
+        if not (fenced or _leads_to(pieces[-1][-1:], line)):
             pieces.append([])
         pieces[-1].append(line)
     for piece in pieces:
         text = "\n".join(piece).rstrip()
-        if text.endswith(":") and len(piece) == 1:
-            continue
+        if text.endswith(":") and len(text) <= MOST_TITLE and not text.startswith(lines.SPOKEN):
+            continue  # a title without what stood below it
         listed = text.startswith((*LINES, _OF_EARLIER))
         if text.strip() not in _EMPTY and not listed and not text.endswith("left out)"):
             yield text
+
+
+def _leads_to(before: Sequence[str], line: str) -> bool:
+    """Whether a line stands under the title before it, of which it is the first item."""
+    if not (before and before[0].endswith(":") and line.strip()):
+        return False
+    title, item = before[0].lstrip(), line.lstrip()
+    deeper = len(line) - len(item) > len(before[0]) - len(title)
+    return deeper or (item.startswith(_ITEMS) and not title.startswith(_ITEMS))
+
+
+_ITEMS = ("- ", "* ", "1. ")
+MOST_TITLE = 60  # characters of a line that ends with a colon and says nothing alone
 
 
 def _replaced(piece: str, facts: Facts) -> bool:
@@ -1049,7 +1077,7 @@ def _replaced(piece: str, facts: Facts) -> bool:
 
 
 # Lines of section 8 that say nothing once it is the past.
-_OF_THEN = (lines.REMARK, "- Not seen to end:", "- Checks:")
+_OF_THEN = (lines.REMARK, "- Not seen to end:", "- Checks:", "- Repository:")
 # 4 % of a 200 000 window; the model-written summaries of recorded sessions have 3 000 in the median.
 DEFAULT_TOKENS = 8_000
 MIN_TOKENS = 200  # nine headings need this much: below it nothing useful can be said

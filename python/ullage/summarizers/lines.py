@@ -340,8 +340,12 @@ def diagnoses(facts: Facts) -> list[Dated]:
         if not _names_problem(remark.text):
             continue
         for line in filter(_names_problem, unfenced(remark.text).split("\n")):
-            for sentence in _ASCII_END.split(line.strip()):
-                if not _DIAGNOSIS.search(sentence):
+            # What is quoted, and the rows of a table, are somebody else's words or a part of some.
+            for sentence in (
+                () if line.lstrip()[:1] in (">", "|") else _ASCII_END.split(line.strip())
+            ):
+                match = _DIAGNOSIS.search(sentence)
+                if not match or _DOUBTS.search(sentence, 0, match.start()):
                     continue
                 sentence = _LEADS.sub("", sentence, count=1)
                 shown = one_line(_STRONG.sub(r"\1", _ROW_HEAD.sub("", sentence)), LONGEST_LINE)
@@ -354,6 +358,13 @@ def diagnoses(facts: Facts) -> list[Dated]:
     ]
 
 
+# Before it in the sentence: it is asked, supposed or denied.
+_DOUBTS = pattern(
+    r"\b(?:if|whether|unless|unlikely|thought|assumed|suspected|(?:not|don['’]t|doesn['’]t|isn['’]t|can['’]t|didn['’]t) (?:\w+ ){0,2}(?:know|sure|clear|think|believe|see|say))\b",
+    re.I,
+)
+
+
 def _names_problem(text: str) -> bool:
     text = text.lower()
     return any(word in text for word in _PROBLEMS)
@@ -364,7 +375,7 @@ DIAGNOSED, MOST_DIAGNOSES = "- Diagnosed", 10
 _PROBLEMS = ("issue", "problem", "cause", "bug", "culprit", "reason", "fail")
 # A sentence that names what is wrong; not that a fix works.
 _DIAGNOSIS = pattern(
-    r"\b(?:the|that['’]s the|root|actual|real|core) (?:\w+ )?(?:issue|problem|cause|bug|reason|culprit)s?\b[^.!?\n]{0,40}? (?:is|was|are|were)\b(?! (?:fixed|resolved|solved))|^\W*root cause\b.{20}|"
+    r"\b(?:the|that['’]s the|root|actual|real|core) (?:\w+ )?(?:issue|problem|cause|bug|reason|culprit)s?\b[^.!?\n]{0,40}? (?:is|was|are|were)\b(?! (?:\w+ ){0,2}(?:fixed|resolved|solved|unclear|unknown)\b)(?! (?:\w+ )?not\b)|^\W*root cause\b.{20}|"
     r"\b(?:is|are|was|were) (?:caused by|failing because|happening because)\b|\bfail(?:s|ed)? because\b",
     re.I,
 )
@@ -396,7 +407,7 @@ _NOT_THERE = pattern(r"does not exist|no such file|not found|ENOENT", re.I)
 # Lines of an earlier summary that are essential, by section.
 _FIRST: dict[int, Callable[[str], object]] = {
     2: re.compile(r"^- https?://").match,
-    3: re.compile(r"^- In `").match,
+    3: re.compile(r"^- (?:In|Announced before edits of) `").match,
     4: is_open_failure,
     5: re.compile(r"^- (?:Decided:|The assistant said:|Committed |Seen: )").match,
     7: re.compile(r"^- (?:\[ \]|Said to be open:|Done:|Withdrawn:|Waiting for)").match,
@@ -521,6 +532,7 @@ SETTLED = 12
 FIGURES = 8  # how many of the newest of each are listed
 REMARK = "- Said:"  # also of what only announces a call
 THOUGHT = "- Thought:"  # nobody but the assistant has read it
+SPOKEN = (REMARK, THOUGHT, "- Reported")  # how lines with the assistant's words begin
 NEWEST_SAID = 8  # remarks since the newest request that section 8 repeats
 # A line and the index of the message that it is about: the section is in order of time.
 Dated = tuple[int, Unit]
@@ -561,13 +573,16 @@ def _asked_about(facts: Facts, decision: AnsweredQuestion) -> str:
         return ""
     at = bisect_left(facts.statements, decision.index, key=_index)
     text = unfenced(facts.statements[at - 1].text) if at else ""
-    before = [
-        row
-        for line in text.partition(question)[0].split("\n")
-        for row in _ASCII_END.split(line.strip())
-    ]
-    last = next((row for row in reversed(before) if len(row) >= LEAST_BRIEF), "")
-    return f"{one_line(last, ABOUT_CHARS)} " if question in text and last else ""
+    if question not in text:
+        return ""
+    about = ""
+    for line in reversed(text.partition(question)[0].split("\n")):
+        for row in reversed(_ASCII_END.split(line.strip())):
+            about = f"{row} {about}".strip()
+            # No sentence is passed over: it may turn the one before it.
+            if len(about) >= LEAST_BRIEF:
+                return f"{about if len(about) <= ABOUT_CHARS else f'…{about[-ABOUT_CHARS:]}'} "
+    return ""
 
 
 SHORT_QUESTION, ABOUT_CHARS = 80, 120
@@ -742,7 +757,7 @@ def _conceded(facts: Facts, asked: Sequence[UserInput]) -> set[int]:
 
 
 _CONCEDES = pattern(
-    r"(?:ah|oh|hmm|ok(?:ay)?|yes)?[,. —-]{0,4}(?:you['’]re (?:absolutely |completely |both )?right|(?:i was (?:wrong|mistaken)|my (?:mistake|bad))\b|thanks for the correction|you raise a (?:good|fair|valid) point|i (?:missed|misread|misunderstood|overlooked)\b)",
+    r"(?:ah|oh|hmm|ok(?:ay)?|yes)?[,. —-]{0,4}(?:you['’]re (?:absolutely |completely |both )?right(?=\W*$|\s*[,.!—:;-]| that\b| about\b)|(?:i was (?:wrong|mistaken)|my (?:mistake|bad))\b|thanks for the correction|you raise a (?:good|fair|valid) point|i (?:missed|misread|misunderstood|overlooked)\b(?! nothing| no\b))",
     re.I,
 )
 
@@ -829,19 +844,25 @@ def _ranked(
     return CourseUnits(course, written, [Unit(text, next(ranks)) for text in earlier])
 
 
-def edited_after(facts: Facts) -> dict[int, str]:
-    """By the index of a remark or thought, the files that were changed before the next one."""
-    said_at = sorted({spoken.index for spoken in (*facts.statements, *facts.thoughts)})
+def edits_after(facts: Facts, spoken: Iterable[Statement]) -> dict[int, dict[str, None]]:
+    """By the index of what the assistant said or thought, the files that were changed before it, or the user, spoke again."""
+    said_at = {one.index for one in spoken}
+    begins = sorted(said_at | {entry.index for entry in facts.inputs})
     files = defaultdict[int, dict[str, None]](dict)
     for step in facts.steps:
-        at = bisect_right(said_at, step.index) - 1
-        if step.ok and step.action in CHANGES and at >= 0:
-            path = step.line.partition(" ")[2]
-            files[said_at[at]][path.rpartition("/")[2]] = None
-    return {
-        at: f" [edited {', '.join([*names][:EDITED])}{', …' * (len(names) > EDITED)}]"
-        for at, names in files.items()
-    }
+        at = bisect_right(begins, step.index) - 1
+        if step.ok and step.action in CHANGES and at >= 0 and begins[at] in said_at:
+            files[begins[at]][step.line.partition(" ")[2]] = None
+    return files
+
+
+def edited_after(facts: Facts) -> dict[int, str]:
+    """`edits_after` a remark or thought, as it stands after that."""
+    marks = {}
+    for at, paths in edits_after(facts, (*facts.statements, *facts.thoughts)).items():
+        names = dict.fromkeys(path.rpartition("/")[2] for path in paths)
+        marks[at] = f" [edited {', '.join([*names][:EDITED])}{', …' * (len(names) > EDITED)}]"
+    return marks
 
 
 class EditPurposes(NamedTuple):
@@ -853,24 +874,28 @@ class EditPurposes(NamedTuple):
 
 def edit_purposes(facts: Facts) -> EditPurposes:
     """The announcement before each edit: its purpose, which the calls do not tell."""
-    said_at, purposes = [remark.index for remark in facts.statements], EditPurposes({}, set())
-    edited = defaultdict[int, dict[str, None]](dict)
-    for step in facts.steps:
-        at = bisect_right(said_at, step.index) - 1
-        if step.ok and step.action in CHANGES and at >= 0:
-            edited[at][step.line.partition(" ")[2]] = None
-    for at, paths in edited.items():
-        text = unfenced(facts.statements[at].text).rstrip()
+    purposes, texts = EditPurposes({}, set()), {one.index: one.text for one in facts.statements}
+    for at, paths in edits_after(facts, facts.statements).items():
+        text = unfenced(texts[at]).rstrip()
         match = _PURPOSE.match(_ASCII_END.split(text[text.rfind("\n") + 1 :])[-1])
         if not match or len(match[1]) < LEAST_PURPOSE or _LOOKS_FIRST.match(match[1]):
             continue
-        purposes.said_at.add(said_at[at])
-        words = one_line(match[1], PURPOSE_CHARS)
-        named = [path for path in paths if path.rpartition("/")[2] in words]
+        purposes.said_at.add(at)
+        words = one_line(match[1].replace("; ", ", "), PURPOSE_CHARS)
+        names = _FILE_NAME.findall(match[1])
+        named = [path for path in paths if path.rpartition("/")[2] in names]
         for path in named or [*paths][:EDITED]:  # what follows in silence may be for something else
             rows = purposes.of.setdefault(path, [])
             rows[:] = [*(row for row in rows if row != words), words]
     return purposes
+
+
+def announced_in(line: str) -> tuple[str, list[str]]:
+    """The end of the path and the purposes in a line of `purpose_line`; empty: it is another line."""
+    if not line.startswith(ANNOUNCED):
+        return "", []
+    path, _, purposes = line.removeprefix(ANNOUNCED).partition("`: ")
+    return path, purposes.split("; ")
 
 
 def purpose_line(path: str, purposes: Sequence[str]) -> str:
@@ -890,6 +915,7 @@ _LOOKS_FIRST = pattern(
     r"(?:look|check|see|find|read|re-read|understand|search|view|explore|verify|examine|investigate|trace|run|test|continue|think|commit|start|try|mark)\b",
     re.I,
 )
+_FILE_NAME = pattern(r"[\w@-]+(?:\.\w+)+")
 EDITED = 3  # files that are named after a remark
 ASKED_CHARS = 40  # of the message that a report answers; section 6 has it whole
 
@@ -921,8 +947,8 @@ def _on_message(
         return ""
     entry = asked[at - 1]
     conceded = f"; then conceded message {asked[at].number}" if at in conceded_at else ""
-    short = apart and len(entry.text) <= ASKED_CHARS
-    question = f", “{one_line(entry.text, ASKED_CHARS)}”" if short else ""
+    words = one_line(entry.text, ASKED_CHARS).replace("”", "'")
+    question = f", “{words}”" if apart and words and len(entry.text) <= ASKED_CHARS else ""
     return f" (message {entry.number}{question}{conceded})"
 
 
@@ -1630,7 +1656,7 @@ def older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
     files = sum(file.changed_at > last for file in facts.files)
     if commits + files < STALE_CHANGES and not declared:
         return ""
-    done = [f"{', '.join(f'`{name}`' for name in declared)} written"] if declared else []
+    done = [f"{', '.join(f'`{name}`' for name in declared)} in edits"] if declared else []
     done += [f"{commits} commit{'s' * (commits > 1)}"] if commits else []
     done += [f"{files} changed file{'s' * (files > 1)}"] if files else []
     return f"{OLDER_THAN} {', '.join(done)}; what is open may be done)"
@@ -1645,7 +1671,7 @@ def written_since(facts: Facts, tasks: Sequence[Task]) -> list[str]:
     last = max((task.index for task in tasks), default=facts.messages)
     code = (file for file in facts.files if not is_aside(file))
     texts = (text for file in code for at, text in file.written if at > last)
-    return sorted(words.intersection(*[_CODE_NAME.findall("\n".join(texts))])) if words else []
+    return sorted(words.intersection(_CODE_NAME.findall("\n".join(texts)))) if words else []
 
 
 def _work_units(facts: Facts) -> list[Unit]:
