@@ -548,7 +548,7 @@ def test_the_words_do_not_point_at_calls_that_are_not_shown():
     text = state_of(said("It holds the lexer."), call("TodoWrite", 2, todos=[]), answer(2, "ok"))
     assert "The assistant's newest words, which calls followed:" in text
     text = state_of(said("It holds the lexer."), *read)
-    assert "which the last calls of section 8 followed" in text
+    assert "After these words: looked: `Read /w/a.py`." in text
 
 
 def test_open_tasks_that_are_left_out_are_not_called_finished():

@@ -556,6 +556,7 @@ _FORBIDS = pattern(r"\b(?:never|not|don['’]t|without)\b", re.I)
 MOST_NAMING = 20  # newest messages in which checks are looked for that nobody ran
 SHORT_CHECK = 60  # characters of a check where it is due
 MOST_DONE = 6  # files and commands that followed the newest words
+MOST_LOOKED = 3  # calls that only looked, where no others did
 MOST_EDITED = 4  # files that are named of those that were edited since
 
 
@@ -871,22 +872,19 @@ def _rows(step: ToolStep) -> str:
     return " / ".join(telling or [row[:160] for row in rows[:ROWS]])
 
 
-def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
-    """Section 9: where it stood, in the session's own words, and what the records say is due. No step is made up.
-
-    `called`: section 8 shows the calls that followed the newest words, if any did.
-    """
-    words, to_do = _newest_step(facts, tokens, called=called), due(facts)
+def next_step(facts: Facts, tokens: int) -> str:
+    """Section 9: where it stood, in the session's own words, what followed them, and what the records say is due. No step is made up."""
+    words, to_do = _newest_step(facts, tokens), due(facts)
     left = tokens - _spent(to_do) - 1
     if cost(joined((words, to_do))) > tokens and left >= LEAST_STEP_TOKENS:
-        words = _newest_step(facts, left, called=called)
+        words = _newest_step(facts, left)
     for step in ((words, lines.newest_thoughts(facts), to_do), (words, to_do)):
         if cost(joined(step)) <= tokens:
             return joined(step)
     return words
 
 
-def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
+def _newest_step(facts: Facts, tokens: int) -> str:
     last, now = facts.statements[-1] if facts.statements else None, facts.state
     if not lines.ends_with_words(facts):
         return "The messages after this summary show where it stands."
@@ -906,15 +904,13 @@ def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
     texts = [remark.text + edited.get(remark.index, "") for remark in remarks]
     begin = last.index
     since = [step for step in facts.steps if step.index >= last.index]
-    if since:
+    if any(map(lines.acting, since)):
         # What they announce was called; whoever reads it last would do it again.
         overtaken = sum(map(lines.acting, since)) > lines.OVERTAKEN and lines.only_prepares(last)
         words = "" if overtaken else lines.without_announcement(newest.text)
-        if not words and not remarks and called:
+        if not words and not remarks and (done := _done_in(since)):
             request = f" on message {now.inputs[-1].number}" if now.inputs else ""
-            if done := _done_in(since):
-                return f"The newest work{request}: {done}. Go on from what it showed."
-            return f"The calls at the end of section 8 are the newest work{request}: go on from what they showed."
+            return f"The newest work{request}: {done}. Go on from what it showed."
         if words or not remarks:
             texts.append(words or newest.text)
         else:
@@ -923,7 +919,7 @@ def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
         texts.append(newest.text)
     done = _done_in([step for step in facts.steps if step.index >= begin])
     if since and not done:
-        lead = f"{lead}, which {'the last calls of section 8' if called else 'calls'} followed"
+        lead = f"{lead}, which calls followed"
     after = f"After these words: {done}." if done else ""
 
     def whole(words: str) -> str:
@@ -939,7 +935,7 @@ def _newest_step(facts: Facts, tokens: int, *, called: bool) -> str:
 
 
 def _done_in(steps: Sequence[ToolStep]) -> str:
-    """What calls changed and ran, in order of time, the newest; empty: they only looked."""
+    """What calls changed and ran, in order of time, the newest, else what they looked at; empty: neither."""
     done: dict[str, str] = {}
     for step in steps:
         target = step.line.partition(" ")[2]
@@ -953,6 +949,9 @@ def _done_in(steps: Sequence[ToolStep]) -> str:
             continue
         done.pop(what, None)
         done[what] = ended
+    looks = dict.fromkeys(lines.call_line(step.line, SHORT_LINE) for step in steps if _looks(step))
+    if not done and looks:
+        return f"looked: {', '.join([*looks][-MOST_LOOKED:])}"
     parts = ["…"] * (len(done) > MOST_DONE)
     verb = ""
     for what, ended in [*done.items()][-MOST_DONE:]:
@@ -1281,8 +1280,7 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         if n not in (5, 6, 9)
     }
     if 9 in frame.sections:
-        called = any(line.startswith("- `") for line in body.get(8, "").split("\n"))
-        step = next_step(facts, rooms[9], called=called)
+        step = next_step(facts, rooms[9])
         body[9] = step if rooms[9] >= min(cost(step), LEAST_STEP_TOKENS) else ""
     body[6] = _users_words(inputs, old_words, rooms[6], focus, texts, newest_here=newest_here)
     yield LetOthersRun()
