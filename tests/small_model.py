@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import urllib.request
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -79,6 +80,9 @@ class SmallModel:
         params.cpuparams.n_threads = self._threads
         params.sampling.seed, params.sampling.temp = 1, 0.0
         self._server = engine.Server(params)
+        # One that is stopped before it listens never ends.
+        with urllib.request.urlopen(f"{self.url}/health", timeout=60) as answer:
+            answer.read()
         return self
 
     def __exit__(
