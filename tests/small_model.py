@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import time
+import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -81,8 +84,11 @@ class SmallModel:
         params.sampling.seed, params.sampling.temp = 1, 0.0
         self._server = engine.Server(params)
         # One that is stopped before it listens never ends.
-        with urllib.request.urlopen(f"{self.url}/health", timeout=60) as answer:
-            answer.read()
+        for pause in (0.1, 0.5, 2.0, 10.0):
+            with suppress(urllib.error.HTTPError):  # 503 while it loads
+                urllib.request.urlopen(f"{self.url}/health", timeout=60).close()
+                break
+            time.sleep(pause)
         return self
 
     def __exit__(
