@@ -892,7 +892,7 @@ class CallLog:
                 and step.line.endswith(f" {path}")
             ):
                 rows = [_LINE_NUMBER.sub("", row) for row in text.split("\n")]
-                places = _places(_stripped("\n".join(rows)), looked_for)
+                places = _places([row.strip() for row in rows], looked_for)
                 if len(places) != 1:
                     return ""
                 name = _around(rows[: places[0] + looked_for.index(taken_out) + 1])

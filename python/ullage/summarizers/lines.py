@@ -783,14 +783,14 @@ def _ranked(
     end = max(facts.messages, 1)
     words = PairWorth(end)
     edited = edited_after(facts) if in_turns else {}
-    elsewhere_said = edit_purposes(facts).said_at
+    in_section_3 = edit_purposes(facts).said_at
     parts: list[tuple[Statement, str]] = []
     rows: list[tuple[int, FileUse, str]] = []
     weighed: list[Weighed] = []
     for remark in _remarks(facts, facts.statements[: len(facts.statements) - len(newest)]):
         words.add(remark.text, remark.index, CLOSED_WITH if remark.closing else REMARKED)
         # The calls say what it announces, but for edits, to which it gives a reason.
-        announces = in_turns and remark.index in edited.keys() - elsewhere_said
+        announces = remark.index in edited and remark.index not in in_section_3
         for part in _parts_of(remark.text if announces else _telling(remark)):
             pairs = word_pairs(part)
             if len(pairs) >= LEAST_PAIRS or (remark.closing and _after_filler(part)):
@@ -911,10 +911,8 @@ _PURPOSE = pattern(
     re.I,
 )
 # What begins with looking or checking is another call's purpose.
-_LOOKS_FIRST = pattern(
-    r"(?:look|check|see|find|read|re-read|understand|search|view|explore|verify|examine|investigate|trace|run|test|continue|think|commit|start|try|mark)\b",
-    re.I,
-)
+_LOOKING = "look|check|see|find|read|understand|search|view|explore|verify|examine|investigate|trace|continue|think"
+_LOOKS_FIRST = pattern(rf"(?:{_LOOKING}|re-read|run|test|commit|start|try|mark)\b", re.I)
 _FILE_NAME = pattern(r"[\w@-]+(?:\.\w+)+")
 EDITED = 3  # files that are named after a remark
 ASKED_CHARS = 40  # of the message that a report answers; section 6 has it whole
@@ -930,7 +928,7 @@ def _lead(
     asked: Sequence[UserInput],
     conceded_at: Set[int] = frozenset(),
     *,
-    apart: bool = True,
+    apart: bool,
 ) -> str:
     """How a line with its words begins; `apart`: the user's messages do not stand next to it."""
     if not remark.closing:
@@ -1137,7 +1135,7 @@ _LEADS = pattern(
     re.I,
 )
 _ASIDE = pattern(
-    r"let me|let's|i['’]ll|i will|i (?:need to|should|want to|can) (?:look|check|see|find|read|understand|search|view|explore|verify|examine|investigate|trace|continue|think)|looking at|checking|the user (?:wants|is asking|asks|asked|said)|i (?:now )?(?:have|understand|see|can see)\b|that(?: is|['’]s) (?:wrong|not (?:right|it|true))\b",
+    rf"let me|let's|i['’]ll|i will|i (?:need to|should|want to|can) (?:{_LOOKING})|looking at|checking|the user (?:wants|is asking|asks|asked|said)|i (?:now )?(?:have|understand|see|can see)\b|that(?: is|['’]s) (?:wrong|not (?:right|it|true))\b",
     re.I,
 )
 _INTENDS = pattern(
