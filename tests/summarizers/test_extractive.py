@@ -307,18 +307,40 @@ def test_of_tests_the_newest_names_and_of_documents_the_upper_headings_are_liste
     assert "new `## Part 2`, `## Part 3`, `## Part 4`, `# Plan`; 7 more\n" in shown
 
 
-def test_code_lines_are_whole_and_say_something():
+def test_what_is_declared_stands_with_what_its_comment_or_docstring_says_first():
     code = (
-        "import lumber_of_harbour\nfrom quartz import receipts\n# Receipts without a quartz column are kept,\n# since the harbour ledger counts them.\n"
-        "def rows_that_are_kept(rows):\n    ledger_rows = harbour_rows(quartz_of(rows))\n    merged = quartz_merge(\n        ledger_rows_of_harbour,\n    )\n"
-        "    if harbour_is_closed(ledger_rows):\n        raise HarbourClosed(ledger_rows)\n"
+        "import lumber_of_harbour\n# Receipts without a quartz column are kept,\n# since the harbour ledger counts them. Others go.\n"
+        "def rows_that_are_kept(rows):\n    return rows\n\n"
+        'def rows_of(\n    path: str,\n) -> list[str]:\n    """Reads the rows of a ledger, oldest first.\n\n    Slow."""\n'
+        "class Ledger:\n    # short\n    pass\n"
     )
-    shown = state_of(*written(code)).partition("- Of what was written to `w/reader.py`:\n")[2]
-    block = shown.split("```")[1].strip("\n")
-    assert block == (
-        "# Receipts without a quartz column are kept,\n# since the harbour ledger counts them.\n"
-        "    if harbour_is_closed(ledger_rows):\n        raise HarbourClosed(ledger_rows)"
+    line = next(row for row in state_of(*written(code)).split("\n") if row.startswith("- In `"))
+    assert line == (
+        "- In `w/reader.py`: new `def rows_that_are_kept(rows)` (`Receipts without a quartz column are kept, since the harbour ledger counts them`), "
+        "`def rows_of(path: str) -> list[str]` (`Reads the rows of a ledger, oldest first`), `class Ledger`"
     )
+    # A comment in front of a use is none of the declaration, and Go's begin with the name.
+    used = "// Kept for old clients.\nx := rowsOf(path)\n\n// rowsOf reads the rows of a ledger.\nfunc rowsOf(path string) []string {\n}"
+    assert "`func rowsOf(path string) []string` (`reads the rows of a ledger`)" in state_of(*written(used))  # fmt: skip
+
+
+def test_what_edits_changed_stands_by_file_while_the_request_is_worked_on():
+    def change(number, path, old, new):
+        call_id = f"e{number}"
+        return call("Edit", call_id, file_path=path, old_string=old, new_string=new), answer(call_id, "ok")  # fmt: skip
+
+    small = change(1, "/w/rows.py", "    return rows", "    return sorted(rows)")
+    logs = 'print("reading the rows")\nif harbour.is_closed(rows):\n    raise Closed(rows)\nx = 1\ny = 2\nz = 3'
+    longer = change(2, "/w/rows.py", "pass", logs)
+    declared = change(3, "/w/rows.py", "pass", "def more():\n    a\n    b\n    c\n    d")
+    # Newer calls, so that the current work has no room for these.
+    looks = [item for number in range(10, 40) for item in run(number, f"cat part-{number}.txt")]
+    work = *small, *longer, *declared, *looks
+    text = state_of(*work)
+    edited = next(row for row in text.split("\n") if row.startswith("- Edits of `w/rows.py`:"))
+    assert edited.endswith("added `if harbour.is_closed(rows):`")
+    assert text.count("`return rows` → `return sorted(rows)`") == 1
+    assert "Edits of" not in state_of(*work, said("The rows are sorted now."))
 
 
 def test_what_edits_declared_is_carried_through_three_compactions():
@@ -1217,12 +1239,12 @@ def test_what_is_due_by_the_records_stands_at_the_end():
     ]
     listed = call("TodoWrite", 4, todos=todos), answer(4, "ok")
     work = *tested, *edit(2, "/w/a.py"), *failed, *listed
-    due = "Due by the records: `make lint` (`a.py:1: error: unused`) failed when last run; the task “Write the lexer” is open; `make test` not run since the last edits."
+    due = "Due by the records: `make lint` (`a.py:1: error: unused`) failed when last run; open on its list: Write the lexer; `make test` not run since the last edits."
     assert due in state_of(said("Let me see."), *work).partition("## 9.")[2]
     assert "Due by the records" not in state_of(*work, said("All of it is written."))
     assert "Due by the records" not in state_of(*tested)
     # What was edited since may have been all of it.
-    assert "the task" not in state_of(said("Let me see."), *listed, *edit(5, "/w/b.py"))
+    assert "open on its list" not in state_of(said("Let me see."), *listed, *edit(5, "/w/b.py"))
 
 
 def test_it_says_that_nothing_is_due_where_the_user_speaks_next():
@@ -1254,11 +1276,14 @@ def test_what_was_done_after_the_newest_words_stands_below_them():
     failed = run(3, "make lint", "Exit code 1\nerror: unused", error=True)
     done = edit(1, "/w/src/a.py"), run(2, "make test"), failed, run(4, "cat a.py")
     text = state_of(words, *(item for items in done for item in items))
-    after = "After these words: edited `src/a.py`; `make test` → ok; `make lint` → failed."
+    after = (
+        "After these words: edited `src/a.py` (`a` → `b`); `make test` → ok; `make lint` → failed."
+    )
     assert after in parse_sections(text)[9]
     # In order of time.
     text = state_of(words, *failed, *edit(5, "/w/src/a.py"), *edit(6, "/w/src/b.py"))
-    assert "`make lint` → failed; edited `src/a.py`, `src/b.py`." in parse_sections(text)[9]
+    edits = "edited `src/a.py` (`a` → `b`), `src/b.py` (`a` → `b`)."
+    assert f"`make lint` → failed; {edits}" in parse_sections(text)[9]
     removed = call("Bash", 9, command="rm /w/src/a.py"), answer(9, "")
     assert "After these words: edited `src/a.py`" in state_of(
         words, *edit(5, "/w/src/a.py"), *removed
@@ -1269,7 +1294,7 @@ def test_what_was_done_after_the_newest_words_stands_below_them():
     assert "The cause is the lock in the reader. [edited a.py]\nThe lease" in text
     # What only announced calls is left out, and what they did belongs to the words before it.
     text = state_of(words, *edit(1, "/w/src/a.py"), said("Let me run it:"), *run(2, "make test"))
-    assert "After these words: edited `src/a.py`; `make test` → ok." in parse_sections(text)[9]
+    assert "After these words: edited `src/a.py` (`a` → `b`); `make test` → ok." in parse_sections(text)[9]  # fmt: skip
     assert "Let me run it" not in parse_sections(text)[9]
 
 
@@ -1550,8 +1575,12 @@ def test_files_that_a_request_names_and_nobody_edited_are_listed_while_it_is_wor
     line = "- Named in the request, not edited so far: `scan.py`, `main.py`"
     assert line in render(collect(begun))
     assert line not in render(collect([*begun, said("Done: all of it.")]))
-    # What is only named is not meant to be edited.
+    # What is only named is not meant to be edited, nor what others are to be like.
     assert line not in render(collect([plan, *edit(1, "/w/other.py")]))
+    like = user("Change `scan.py`, following `lexer/rows.py`, then `lexer/table.py`.")
+    assert "not edited so far: `scan.py`\n" in render(
+        collect([like, *edit(1, "/w/lexer/table.py")])
+    )
     again = render(collect([{"role": "user", "content": render(collect(begun)), "isCompactSummary": True}, *edit(2, "/w/scan.py")]))  # fmt: skip
     assert line not in again
 
@@ -1647,8 +1676,11 @@ def test_open_tasks_that_edits_have_written_since_may_be_done():
     wrote = call("Edit", 2, file_path="/w/lanes.go", old_string="x", new_string="func computeLanes() int {\n\treturn 1\n}")  # fmt: skip
     items = [user("Draw lanes."), call("TodoWrite", 1, todos=todos), answer(1, "ok"), wrote, answer(2, "ok")]  # fmt: skip
     text = render(collect(items))
-    assert "(Since it was last written: `computeLanes` in edits, 1 changed file; what is open may be done)" in text  # fmt: skip
-    assert "the task “Implement computeLanes”" not in text
+    assert "- [ ] Implement computeLanes (pending)\n- Written since that was listed: `computeLanes`; this may be done" in text  # fmt: skip
+    assert "open on its list" not in text
+    again = render(collect([{"role": "user", "content": text, "isCompactSummary": True}, user("Go on.")]))  # fmt: skip
+    assert "Implement computeLanes (pending)" in again
+    assert "Written since" not in again
 
 
 def test_a_commit_that_only_the_log_shows_stands_with_the_state_of_the_repository():
@@ -1772,3 +1804,55 @@ def test_thoughts_are_read_in_every_form(provider, model, messages):
     manager.compact(keep=0)
     text = str(manager.prepare().body)
     assert "- Thought: The pump fails because the valve map is read before" in text
+
+
+def test_what_is_done_for_the_newest_request_stands_with_it_until_it_is_reported():
+    work = *edit(1, "/w/a.py"), *run(2, "make lint"), *run(3, "make test"), said("Now the tests:")
+    newest = *run(4, "make test", "Exit code 1\nFAIL", error=True), *edit(5, "/w/b.py")
+    text = state_of(*work, *newest)
+    # What ran again ended as it did last.
+    assert "- Done for it so far: edited `w/a.py`; `make lint` → ok\n" in text
+    assert "Done for it" not in state_of(*work, *newest, said("All of it is written."))
+    summary = {"role": "user", "content": text, "isCompactSummary": True}
+    assert "Done for it" not in render(collect([summary, user("Go on."), *run(6, "ls")]))
+
+
+def test_a_cured_check_says_what_was_announced_where_no_one_edit_tells():
+    failed = run(1, "make test", "Exit code 1\nE   assert 7 == 8", error=True)
+    fix = said("I need to count the blank rows as well in both readers:")
+    work = *failed, fix, *edit(2, "/w/a.py"), *edit(3, "/w/b.py"), *run(4, "make test")
+    line = next(row for row in state_of(*work).split("\n") if "`Bash make test` failed" in row)
+    assert line.endswith("(announced: “count the blank rows as well in both readers”)")
+
+
+def test_a_diagnosis_has_the_list_that_it_leads_to_and_guesses_give_way():
+    guess = "The issue might be in how the rows are merged."
+    why = "Found it. The bug is:\n\n1. The rows are read in the order of their dates\n2. A merge comes first"
+    work = said(guess), *run(1, "ls"), said(why), *run(2, "ls"), user("Go on."), said("I read on."), *run(3, "ls")  # fmt: skip
+    problems = parse_sections(state_of(*work))[4]
+    assert "The bug is: 1. The rows are read in the order of their dates 2. A merge comes first" in problems  # fmt: skip
+    assert "might" not in problems
+    assert guess in state_of(said(guess), *run(1, "ls"), user("Go on."), *run(2, "ls"))
+
+
+def test_a_short_answer_that_is_no_choice_keeps_its_question():
+    asked = said("Sessions may overlap. Which of them do we sum up?")
+    talk = user("Sum up the sessions."), asked, user("let's keep it simple for now")
+    more = [item for n in range(30) for item in (said(f"Part {n} is read."), user(f"Now read part {n + 1} of the ledger, whole."))]  # fmt: skip
+    text = render(collect([*talk, *more]), tokens=1_200)
+    assert (
+        "(asked: “Sessions may overlap. Which of them do we sum up?”) let's keep it simple for now"
+        in text
+    )
+
+
+def test_problems_that_are_solved_are_named_in_few_words_before_they_are_left_out():
+    def solved(number):
+        bad = f"Exit code 1\nE   assert {number} == harbour.rows_of_the_ledger(quartz, column={number})"
+        return *run(number, f"make test-of-the-{number}-harbour-with-all-its-ledgers", bad, error=True), *run(number + 100, f"make test-of-the-{number}-harbour-with-all-its-ledgers")  # fmt: skip
+
+    items = [item for number in range(1, 13) for item in solved(number)]
+    section = parse_sections(render(collect([user("Make it pass."), *items]), tokens=900))[4]
+    rows = [row for row in section.split("\n") if "later succeeded" in row]
+    short = [row for row in rows if "ledgers`" not in row]
+    assert len(rows) > len(short) > 0

@@ -153,6 +153,25 @@ def _fitting(
     return dict(sorted(chosen.items()))
 
 
+def widest(units: Sequence[Unit], tokens: int, most: int) -> list[Unit]:
+    """The units, of which the essential ones are whole and those of higher rank as short as they can be, where not all fit that rank below `most`: rather more of them than longer ones."""
+    whole = [cost(unit.text) for unit in units]
+    least = [
+        min(price, cost(unit.short)) if unit.short and unit.rank >= 0 else price
+        for unit, price in zip(units, whole, strict=True)
+    ]
+    order = sorted(range(len(units)), key=lambda at: units[at].rank)
+    left, shown = tokens, list(units)
+    for at in order:
+        left -= least[at] if least[at] <= left and units[at].rank < most else 0
+    for at in order:
+        if whole[at] - least[at] <= left:
+            left -= whole[at] - least[at]
+        else:
+            shown[at] = units[at]._replace(text=units[at].short)
+    return shown
+
+
 def lines_of(units: Sequence[Unit]) -> str:
     """One line for each unit, and for all of one text together."""
     return "\n".join(_lines(units))

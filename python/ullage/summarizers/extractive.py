@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter, itemgetter
@@ -43,6 +43,7 @@ from ullage.summarizers.budgeted_text import (
     lines_of,
     one_line,
     shorten,
+    widest,
 )
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.users_words import ReadTexts
@@ -50,8 +51,8 @@ from ullage.summarizers.users_words import ReadTexts
 # What each of the nine sections can say, from facts alone. Every line is a copy or a count, never a guess.
 
 
-# Characters of a call in a line, and of one that failed and has succeeded since.
-LINE, ENDED_LINE = 160, 80
+# Characters of a call in a line, of one that failed and has succeeded since, and of that where little is said of it.
+LINE, ENDED_LINE, BRIEF_CALL = 160, 80, 40
 # Addresses that are listed, the newest; and how many of them are essential.
 URLS, FIRST_URLS = 20, 10
 AGAIN_CHARS = 120  # of what stands whole in section 6, where section 1 names it
@@ -213,6 +214,7 @@ def errors(facts: Facts) -> list[Unit]:
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
     causes, repeated = lines.causes_of(facts), set[str]()
+    announced = lines.edit_purposes(facts).said_at
     below = lines.PairSet([lines.newest_thoughts(facts), *lines.newest_texts(facts)])
     passed = [run for run in facts.state.commands if run.ok and tallies.CHECKS.search(run.text)]
     outputs = {(step.index, step.line): step for step in facts.steps if step.output}
@@ -243,10 +245,11 @@ def errors(facts: Facts) -> list[Unit]:
         # Of calls that failed side by side the first has it.
         why = f" ({cause})" if cause and cause not in repeated and not below.holds(cause) else ""
         repeated.add(cause)
-        line = failure_line(whole, chars, passed, open_as, why) + _cure(facts, failure)
-        short = failure_line(whole, few, passed, open_as)
+        line = failure_line(whole, chars, passed, open_as, why) + _cure(facts, failure, announced)
+        short = failure_line(failure if cured else whole, few, passed, open_as, brief=cured)
         # That what was looked for is not there comes last.
         missed = lines.leaves_nothing_to_do(failure.what, failure.line)
+        missed = missed or (cured and _NOT_MATCHED.search(failure.line) is not None)
         unit = Unit(line, rank + MISSED_RANK * missed, short=short)
         dated.append((failure.index, unit))
     stand = lines.PairSet([*filter(None, repeated), *lines.newest_texts(facts)])
@@ -254,18 +257,25 @@ def errors(facts: Facts) -> list[Unit]:
     return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
 
+# What an editing tool says of a call that it could not carry out as it was put.
+_NOT_MATCHED = pattern(
+    r"(?:string|text) to replace (?:was )?not found|could not find the exact text|has not been read yet|modified since (?:it was )?read|matches of the string to replace|no changes to make",
+    re.I,
+)
 MISSED_RANK, FAILED_CHARS, CURED_CHARS = 1_000, 200, 120
 NOT_SEEN = "not seen to succeed since"
 
 
-def _cure(facts: Facts, failure: FailedCall) -> str:
-    """The last small edit before a check succeeded that had failed; empty: there was none, or several files were changed."""
+def _cure(facts: Facts, failure: FailedCall, announced: Mapping[int, str]) -> str:
+    """What a check that had failed succeeded after: the only small edit, else what was announced before the last ones; empty: neither is known."""
     if failure.fixed_index < 0 or not tallies.CHECKS.search(failure.what):
         return ""
-    between = [step for step in facts.steps if failure.index < step.index < failure.fixed_index]
-    edits = [step for step in between if step.ok and step.action in lines.CHANGES]
-    one_file = len({step.line for step in edits}) == 1
-    return f": {edits[-1].change}" if one_file and edits[-1].change else ""
+    between = range(failure.index + 1, failure.fixed_index)
+    edits = [s for s in facts.steps if s.index in between and s.ok and s.action in lines.CHANGES]
+    if len({step.line for step in edits}) == 1 and edits[-1].change:
+        return f": {edits[-1].change}"
+    purposes = [text for at, text in announced.items() if at in between]
+    return f" (announced: “{purposes[-1]}”)" if purposes else ""
 
 
 def _committed_as(facts: Facts, failure: FailedCall) -> str:
@@ -290,14 +300,17 @@ def failure_line(
     passed: Sequence[Command] = (),
     open_as: str = NOT_SEEN,
     why: str = "",
+    *,
+    brief: bool = False,
 ) -> str:
     """A failure, so many characters of the telling line, and what followed.
 
-    `passed`: tests, linters and builds that ran without a failure, oldest first. `open_as`: what is said of one that nothing ended. `why`: stands after the line.
+    `passed`: tests, linters and builds that ran without a failure, oldest first. `open_as`: what is said of one that nothing ended. `why`: stands after the line. `brief`: of the call only its beginning.
     """
     paths = ", ".join(map(lines.short_path, filter(None, failure.fixed_by.split(", "))))
     ended = failure.fixed_index >= 0
-    head = f"- {lines.call_line(failure.what, ENDED_LINE if ended or failure.feedback else LINE)}"
+    chars_of_call = BRIEF_CALL if brief else ENDED_LINE if ended or failure.feedback else LINE
+    head = f"- {lines.call_line(failure.what, chars_of_call)}"
     if failure.feedback:
         return f"{head} was refused; the user said: “{one_line(failure.feedback, 3 * chars // 2)}”{why}"
     head = f"{head} failed: {inline(failure.line, chars)}{why}"
@@ -334,7 +347,7 @@ def current_work(facts: Facts) -> list[Unit]:
     recent = [step for step in steps if step.index > facts.requested_at]
     if len(recent) < STEPS // 2:
         recent = steps[-STEPS // 2 :]
-    written = {(at, file.path): text for file in facts.files for at, text in file.written}
+    written = _put_in(facts)
     dated: list[tuple[int, int, Unit]] = []
     results: Counter[str] = Counter()
     changed_at = {file.path: file.changed_at for file in facts.files if file.changed}
@@ -402,7 +415,7 @@ def remark_lines(facts: Facts, *, ranked: bool) -> list[lines.Dated]:
 def call_lines(facts: Facts) -> list[lines.Dated]:
     """For such a record: each call and how it ended, a repeated line once; first what changed files, or failed and is open, last what only looked."""
     failures = {(f.index, f.what): f for f in facts.failures if f.line or f.feedback}
-    written = {(at, file.path): text for file in facts.files for at, text in file.written}
+    written = _put_in(facts)
     answered = {run.index for run in facts.agents}
     newest: dict[str, lines.Dated] = {}
     for age, step in aged(_telling_steps(facts)):
@@ -523,7 +536,9 @@ def due(facts: Facts) -> str:
     parts = [f"{', '.join(failed)} failed when last run"] if failed else []
     # Where edits followed, they may have been all of it.
     if begun and all(file.changed_at <= begun[0].index for file in facts.files):
-        parts.append(f"the task “{one_line(begun[0].subject, SHORT_TEXT)}” is open")
+        titles = "; ".join(one_line(task.subject, SHORT_TEXT) for task in begun[:MOST_DUE])
+        more = f"; {len(begun) - MOST_DUE} more" if len(begun) > MOST_DUE else ""
+        parts.append(f"open on its list: {titles}{more}")
     parts += [f"{', '.join(stale)} not run since the last edits"] if stale else []
     return f"Due by the records: {'; '.join(parts)}." if parts else ""
 
@@ -548,6 +563,7 @@ def _awaited(facts: Facts) -> str:
     return "Nothing is due by the records: the user is to speak next."
 
 
+MOST_DUE = 4  # open tasks that are named
 # The assistant says what it will do, though its turn has ended.
 _GOES_ON_SAYING = pattern(rf"\b{WILL}|\bi (?:am going|plan|need) to\b", re.I)
 SAID_LAST = 300  # characters in which that is looked for
@@ -645,7 +661,7 @@ def repository(facts: Facts) -> str:
     clean = max((command.index for command in runs if _CLEAN.search(command.line)), default=-1)
     changed = [file for file in facts.files if file.changed_at > max(after, clean)]
     newest_last = sorted(changed, key=attrgetter("changed_at"))
-    shown = newest_last[-4 if len(newest_last) > 5 else 0 :]
+    shown = newest_last[-MOST_CHANGED if len(newest_last) > MOST_CHANGED + 1 else 0 :]
     names = ", ".join(f"`{lines.short_path(file.path)}`" for file in shown)
     more = f"{len(changed) - len(shown)} more, " if len(changed) > len(shown) else ""
     branch, since = _branch(facts, runs)
@@ -733,6 +749,7 @@ _SAID_ELSEWHERE = (
     Action.TASK_UPDATE,
     Action.FIND_TOOL,
 )
+MOST_CHANGED = 6  # files that are named as changed and not committed, the newest
 # Lines of a failed call's result that say what failed.
 _TELLING = SearchedPatterns(
     [
@@ -763,12 +780,7 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
         if step.change:
             return f"{ended}: {step.change}"
         code = written.get((step.index, step.line.partition(" ")[2]), "") if long else ""
-        # What the lines do says more than what is remarked on them.
-        plain = [row for row in code.split("\n") if not tallies.COMMENT.match(row.strip())]
-        declared = (
-            at for at, row in enumerate(plain) if tallies.DECLARES.match(f"\n{row.strip()}")
-        )
-        code = "\n".join(plain[next(declared, 0) :]).strip() or code
+        code = _from_declaration(code)
         return f"{ended}, inserted: {inline(code, INSERTED_CHARS)}" if code else ended
     if step.ok and step.action is Action.AGENT:
         return ended  # section 5 has its answer
@@ -782,6 +794,13 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
     shown = rows or step.result
     chars = OBJECT_SHOWN if fields else 300 if rows else 140
     return f"{ended}{f': {inline(shown, chars)}' if shown else ''}"
+
+
+def _from_declaration(code: str) -> str:
+    """Code without remarks, from its first declaration on: what lines do says more than what is remarked on them."""
+    plain = [row for row in code.split("\n") if not tallies.COMMENT.match(row.strip())]
+    declared = (at for at, row in enumerate(plain) if tallies.DECLARES.match(f"\n{row.strip()}"))
+    return "\n".join(plain[next(declared, 0) :]).strip() or code.strip()
 
 
 def _declared(text: str) -> list[str]:
@@ -917,7 +936,7 @@ def _newest_step(facts: Facts, tokens: int) -> str:
             texts[-1], begin = remarks[-1].text, remarks[-1].index
     else:
         texts.append(newest.text)
-    done = _done_in([step for step in facts.steps if step.index >= begin])
+    done = _done_in([step for step in facts.steps if step.index >= begin], _put_in(facts))
     if since and not done:
         lead = f"{lead}, which calls followed"
     after = f"After these words: {done}." if done else ""
@@ -934,33 +953,65 @@ def _newest_step(facts: Facts, tokens: int) -> str:
     return whole(shorten(words, room))
 
 
-def _done_in(steps: Sequence[ToolStep]) -> str:
-    """What calls changed and ran, in order of time, the newest, else what they looked at; empty: neither."""
-    done: dict[str, str] = {}
-    for step in steps:
+def _done_before_words(facts: Facts) -> str:
+    """What was done for the newest request before the newest words; empty: section 9 says it."""
+    at = facts.requested_at
+    last = facts.statements[-1].index if facts.statements else -1
+    if last <= at or at != facts.state.requested_at:
+        return ""
+    again = {step.line for step in facts.steps if step.index >= last}  # how it ended stands there
+    steps = (step for step in facts.steps if at < step.index < last)
+    done = _done_in([s for s in steps if s.action is not Action.COMMAND or s.line not in again])
+    return "" if done.startswith(LOOKED) else done
+
+
+LOOKED = "looked: "
+
+
+def _put_in(facts: Facts) -> dict[tuple[int, str], str]:
+    """What calls put into files, by the index of the call and the path."""
+    return {(at, file.path): text for file in facts.files for at, text in file.written}
+
+
+def _done_in(steps: Sequence[ToolStep], put: Mapping[tuple[int, str], str] | None = None) -> str:
+    """What calls changed and ran, in order of time, the newest, else what they looked at; empty: neither. `put`: what few edits put in stands with them (`_put_in`)."""
+    edits = sum(bool(step.ok) and step.action in lines.CHANGES for step in steps)
+    put = put if put and edits <= FEW_EDITS else {}
+    done: list[tuple[str, str]] = []  # with how it ended; of a file with where it was edited
+    edited = dict[str, dict[str, None]]()  # since the last command
+    for step in (*steps, None):
+        runs = step is None or (step.action is Action.COMMAND and not _looks(step))
+        if runs and edited:
+            done += [(what, ", ".join(filter(None, places))) for what, places in edited.items()]
+            edited = {}
+        if step is None:
+            break
         target = step.line.partition(" ")[2]
-        if step.ok and step.action in lines.CHANGES:
-            within = f" ({inline(lines.bare_name(step.within), SHORT_TEXT)})" if step.within else ""
-            verb = "deleted" if step.action is Action.DELETE else "edited"
-            what, ended = f"{verb} `{lines.short_path(target)}`{within}", ""
-        elif step.action is Action.COMMAND and not _looks(step):
-            what, ended = inline(target, SHORT_CHECK), _ended_as(step)
-        else:
-            continue
-        done.pop(what, None)
-        done[what] = ended
+        if runs:
+            what = inline(target, SHORT_CHECK)
+            done = [*(one for one in done if one[0] != what), (what, _ended_as(step))]
+        elif step.ok and step.action in lines.CHANGES:
+            verb = DELETED if step.action is Action.DELETE else EDITED
+            place = inline(lines.bare_name(step.within), SHORT_TEXT) if step.within else ""
+            if not place and (text := _from_declaration(put.get((step.index, target), ""))):
+                place = step.change or f"inserted {inline(text, SHORT_TEXT)}"
+            edited.setdefault(f"{verb}`{lines.short_path(target)}`", {})[place] = None
     looks = dict.fromkeys(lines.call_line(step.line, SHORT_LINE) for step in steps if _looks(step))
     if not done and looks:
-        return f"looked: {', '.join([*looks][-MOST_LOOKED:])}"
+        return f"{LOOKED}{', '.join([*looks][-MOST_LOOKED:])}"
     parts = ["…"] * (len(done) > MOST_DONE)
     verb = ""
-    for what, ended in [*done.items()][-MOST_DONE:]:
-        before, verb = verb, "" if ended else what.partition(" `")[0]
+    for what, how in done[-MOST_DONE:]:
+        before, verb = verb, next(filter(what.startswith, (EDITED, DELETED)), "")
+        place = f" ({how})" if verb and how else how
         if verb and verb == before:
-            parts[-1] += f", {what.removeprefix(f'{verb} ')}"
+            parts[-1] += f", {what.removeprefix(verb)}{place}"
         else:
-            parts.append(f"{what}{ended}")
+            parts.append(f"{what}{place}")
     return "; ".join(parts)
+
+
+EDITED, DELETED, FEW_EDITS = "edited ", "deleted ", 3
 
 
 # Which parts of the previous summary are carried into the next: everything that newer facts do not replace.
@@ -1030,9 +1081,11 @@ _FROM_FACTS = (
     "- Waiting for the user's answer",
     "- Plan mode is on",
     lines.IN_PROGRESS,
+    lines.SO_FAR,
     lines.NOT_BEGUN,
     lines.NOT_EDITED,
     lines.OLDER_THAN,
+    lines.WRITTEN_SINCE,
 )
 
 
@@ -1221,7 +1274,7 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     new, old = frame.only(_focused(units, focus)), frame.only(_focused(carried, focus))
     most = min(room, request.user_messages_tokens)
     essential = _essential(facts, new, old)
-    newest_here, words_tokens = not facts.later_inputs, 0
+    newest_here, words_tokens, newest_tokens = not facts.later_inputs, 0, 0
     retold = old.get(6, [])
     if inputs and retold:
         others = sum(_cost(new.get(n)) + _cost(old.get(n)) for n in frame.sections if n != 6)
@@ -1234,7 +1287,8 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         share, story = room * WORDS_PERCENT // 100, room * STORY_PERCENT // 100
         telling = max(need.telling + extra, share - sum(essential.values()), story)
         shared = min(share, need.whole + extra, telling, most)
-        words_tokens = max(shared, min(need.newest, room))
+        newest_tokens = min(need.newest, room)
+        words_tokens = max(shared, newest_tokens)
     words = _users_words(inputs, old_words, words_tokens, focus, texts, newest_here=newest_here)
     lost, again = standing(facts, words)
     rules_tokens = min(room * RULES_PERCENT // 100, _cost(lost))
@@ -1273,7 +1327,7 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         aside[4] = min(demands.get(4, 0), room * FAILED_PERCENT // 100)
     if demands.get(9, 0) - aside[9] <= LEAST_CUT_TOKENS:
         aside[9] = demands.get(9, 0)
-    rooms = _allotted(demands, aside, essential, room)
+    rooms = _allotted(demands, aside, essential, newest_tokens, room)
     body = {
         n: _section(n, facts, new.get(n, []), old.get(n, []), rooms.get(n, 0))
         for n in frame.sections
@@ -1305,10 +1359,11 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
             for unit in new.get(WRITTEN, [])
             if not lines.declares_again(unit.text, body.get(3, ""))
         ]
-        course, wrote = _course(facts, newer, written, old.get(5, []), left)
+        edited = _edits(facts, body.get(8, ""), left * EDITS_PERCENT // 100) if 3 in body else ""
+        course, wrote = _course(facts, newer, written, old.get(5, []), left - _spent(edited))
         body[5] = joined((course, seen))
-        if wrote:
-            body[3] = joined((body[3], wrote))
+        if edited or wrote:
+            body[3] = joined((body[3], edited, wrote))
     if NAMES in demands:
         left = room + _spent(seen) - sum(_spent(text) for text in body.values())
         most = (room + _spent(seen)) * MOST_NAMES_PERCENT // 100
@@ -1324,6 +1379,7 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     return frame.assemble(body, needed), left_out
 
 
+EDITS_PERCENT = 15  # of the room of section 5, for what edits changed
 # Of section 1 in any case, for what was asked first; and for the list that the newest message follows.
 REQUEST_TOKENS, OFFERED_TOKENS = 40, 120
 LEAST_TOKENS = 20  # what one section with a line in it needs
@@ -1393,6 +1449,8 @@ RULES_PERCENT = 20  # further, for rules of the user that do not stand among tho
 # With a hundredth of the room for what results say in a line, where all else would take the whole of it.
 SEEN_TOKENS = 16
 DECLARED_TOKENS = 400  # of the essential ones in section 3, for what edits declared
+# Of the room, where the user's words and the newest ones of the assistant would take nearly all of it: for the other sections.
+OTHERS_PERCENT = 20
 # Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
 ESSENTIAL_PERCENT = 35
 MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
@@ -1461,15 +1519,20 @@ def _spent(text: str) -> int:
 
 
 def _allotted(
-    demands: dict[int, int], least: dict[int, int], essential: dict[int, int], room: int
+    demands: dict[int, int],
+    least: dict[int, int],
+    essential: dict[int, int],
+    newest: int,
+    room: int,
 ) -> dict[int, int]:
-    """Shares of the room; what is set aside for a section is its own also where its share is smaller."""
+    """Shares of the room; what is set aside for a section is its own also where its share is smaller. `newest`: of the user's newest message, to which all others give way."""
     rooms = allot(dict(sorted(demands.items())), SHARES, room)
     words = max(rooms.get(6, 0), least.get(6, 0))
     free = max(room - words - max(rooms.get(1, 0), least.get(1, 0)), 0)
     unused = min(room * WORDS_PERCENT // 100 - words, room * MOST_ESSENTIAL_PERCENT // 100, free)
     aside = allot(essential, ESSENTIAL_SHARES, max(free * ESSENTIAL_PERCENT // 100, unused))
     least = {n: max(least.get(n, 0), aside.get(n, 0)) for n in {**least, **aside}}
+    least = _aside_within(least | {6: words}, newest, room)
     short = {n: tokens for n, tokens in least.items() if rooms.get(n, 0) < tokens}
     if not short:
         return rooms
@@ -1480,6 +1543,21 @@ def _allotted(
     more = {n: demand - base[n] for n, demand in others.items()}
     shared = allot(more, SHARES, max(left - sum(base.values()), 0))
     return {n: base[n] + shared[n] for n in others} | short
+
+
+def _aside_within(least: dict[int, int], newest: int, room: int) -> dict[int, int]:
+    """What is set aside, where it is more than there is: after the user's words come the newest ones of the assistant, names last."""
+    others = {n: tokens for n, tokens in sorted(least.items()) if n not in (1, 6)}
+    left = room - least[6] - least.get(1, 0)
+    if sum(others.values()) <= left:
+        return least
+    next_step, others[NAMES] = others.pop(9, 0), 0
+    wanted = next_step + min(sum(others.values()), room * OTHERS_PERCENT // 100)
+    words = max(least[6] - max(wanted - left, 0), newest)
+    left = max(room - words - least.get(1, 0), 0)
+    next_step = min(next_step, left)
+    shared = allot(others, dict.fromkeys(others, 1) | {8: 2}, left - next_step)
+    return least | shared | {6: words, 9: next_step}
 
 
 _WORD = pattern(r"[\w./-]{4,}")
@@ -1519,7 +1597,7 @@ def _units(
         4: errors(facts),
         5: lines.problem_solving(facts, pieces.remarks),
         WRITTEN: pieces.written,
-        7: lines.pending(facts),
+        7: lines.pending(facts, _done_before_words(facts)),
         8: current_work(facts),
     }
     if not any(old.values()):
@@ -1600,7 +1678,7 @@ def _newest_first(units: Sequence[Unit], facts: Facts, room: int) -> list[Unit]:
     for at, unit in enumerate(units):
         brief = briefs.get(unit.of)
         if brief is not None and unit.place:
-            if unit.text[:BEGINNING] in brief.text:
+            if _BARE.sub("", unit.text)[:BEGINNING] in _BARE.sub("", brief.text):
                 continue
         elif brief is not None:
             unit = brief
@@ -1637,7 +1715,15 @@ def _briefs(units: Sequence[Unit], facts: Facts, room: int) -> dict[int, Unit]:
 
 # Of the room for the account, for how turns ended; characters of one of them, and how many of the newest have twice as many.
 OUTCOMES_PERCENT, BRIEF_CHARS, NEWEST_BRIEFS = 80, (1_000, 700, 500, 350, 250, 160, 110), 4
+# What a piece of a report and a brief of it do not write alike: marks of titles and lists.
+_BARE = pattern(r"^[\W\d]+|[#*:_;\s]+")
 BEGINNING = 40  # characters by which a piece of a report is known in a brief of it
+
+
+def _edits(facts: Facts, present: str, tokens: int) -> str:
+    """For section 3: what edits changed that the current work (`present`) does not show."""
+    units = [unit for unit in lines.edits(facts) if unit.text.rstrip(";") not in present]
+    return lines_of(fitting(units, tokens)).replace(";\n", "\n").removesuffix(";")
 
 
 def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:
@@ -1654,6 +1740,8 @@ def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit]
     left = room - _spent(carried)
     if number == 7 and _cost(new) > left:
         new = lines.finished_in_line(new, left - _NOTE_TOKENS)
+    if number == 4:
+        new = widest(new, left - _NOTE_TOKENS, MISSED_RANK)
     return joined((carried, fill(new, left, _LEFT_OUT.get(number))))
 
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
-from itertools import chain, filterfalse, pairwise
+from itertools import chain, filterfalse, pairwise, takewhile
 from math import log1p
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
@@ -335,29 +335,48 @@ def diagnoses(facts: Facts) -> list[Dated]:
     """What the assistant said a problem comes from, the newest sentences, and which files it changed next: what users report fails in no call."""
     asked = _asked(facts)
     conceded_at, edited = _conceded(facts, asked), edited_after(facts)
-    sentences: dict[str, tuple[Statement, str]] = {}
+    sentences: dict[str, Statement] = {}
     for remark in facts.statements:
-        if not _names_problem(remark.text):
-            continue
-        for line in filter(_names_problem, unfenced(remark.text).split("\n")):
-            # What is quoted, and the rows of a table, are somebody else's words or a part of some.
-            for sentence in (
-                () if line.lstrip()[:1] in (">", "|") else _ASCII_END.split(line.strip())
-            ):
-                match = _DIAGNOSIS.search(sentence)
-                if not match or _DOUBTS.search(sentence, 0, match.start()):
-                    continue
-                sentence = _LEADS.sub("", sentence, count=1)
-                shown = one_line(_STRONG.sub(r"\1", _ROW_HEAD.sub("", sentence)), LONGEST_LINE)
-                if not shown.endswith(("?", ":")) and not _ASIDE.match(shown):
-                    sentences[shown] = remark, _on_message(remark, asked, conceded_at, apart=True)
-    newest = [*sentences.items()][-MOST_DIAGNOSES:]
+        if _names_problem(remark.text):
+            sentences |= dict.fromkeys(_diagnosed(remark.text), remark)
+    newest: dict[str, tuple[Statement, str]] = {}
+    for sentence, remark in sentences.items():
+        on = _on_message(remark, asked, conceded_at, apart=True)
+        # Of one message the last stays, and what was acted on; what was only supposed gives way to anything later.
+        before, (other, about) = next(reversed(newest.items()), ("", (remark, "")))
+        if before and (_SUPPOSED.search(before) or (about == on and other.index not in edited)):
+            del newest[before]
+        newest[sentence] = remark, on
     return [
         (remark.index, Unit(f"{DIAGNOSED}{on}: {sentence}{edited.get(remark.index, '')}", age))
-        for age, (sentence, (remark, on)) in aged(newest)
+        for age, (sentence, (remark, on)) in aged([*newest.items()][-MOST_DIAGNOSES:])
     ]
 
 
+def _diagnosed(text: str) -> Iterator[str]:
+    """The sentences that say what a problem comes from, with the list that one of them leads to."""
+    rows = unfenced(text).split("\n")
+    for at, line in enumerate(rows):
+        # What is quoted, and the rows of a table, are somebody else's words or a part of some.
+        if not _names_problem(line) or line.lstrip()[:1] in (">", "|"):
+            continue
+        for sentence in _ASCII_END.split(line.strip()):
+            match = _DIAGNOSIS.search(sentence)
+            if not match or _DOUBTS.search(sentence, 0, match.start()):
+                continue
+            if sentence.endswith(":") and line.endswith(sentence):
+                below = takewhile(_ROW_HEAD.match, filter(str.strip, rows[at + 1 : at + LIST_ROWS]))
+                sentence = " ".join([sentence, *map(str.strip, below)])
+            sentence = _LEADS.sub("", sentence, count=1)
+            shown = one_line(_STRONG.sub(r"\1", _ROW_HEAD.sub("", sentence)), LONGEST_LINE)
+            asks = shown.endswith(("?", ":")) or _ASIDE.match(shown)
+            if not asks and len(shown) >= LEAST_DIAGNOSIS:
+                yield shown
+
+
+_SUPPOSED = pattern(
+    r"\b(?:might|may|could|likely|probably|perhaps|possibly|seems?|appears?)\b", re.I
+)
 # Before it in the sentence: it is asked, supposed or denied.
 _DOUBTS = pattern(
     r"\b(?:if|whether|unless|unlikely|thought|assumed|suspected|(?:not|don['’]t|doesn['’]t|isn['’]t|can['’]t|didn['’]t) (?:\w+ ){0,2}(?:know|sure|clear|think|believe|see|say))\b",
@@ -370,7 +389,8 @@ def _names_problem(text: str) -> bool:
     return any(word in text for word in _PROBLEMS)
 
 
-DIAGNOSED, MOST_DIAGNOSES = "- Diagnosed", 10
+DIAGNOSED, MOST_DIAGNOSES, LEAST_DIAGNOSIS = "- Diagnosed", 10, 30
+LIST_ROWS = 8  # after the line that leads to a list
 # What a diagnosis names, in small letters: looked for before it, in a tenth of the time.
 _PROBLEMS = ("issue", "problem", "cause", "bug", "culprit", "reason", "fail")
 # A sentence that names what is wrong; not that a fix works.
@@ -801,7 +821,7 @@ def _ranked(
             words.add(text, index, WROTE)
         for line in _written_lines(file):
             rows.append((number, file, line))
-            weighed.append((line, _written_weight(file, line), word_pairs(line)))
+            weighed.append((line, HEADING_WEIGHT if line[:1] == "#" else 1.0, word_pairs(line)))
     for step in facts.steps:
         words.add(step.line, step.index, CALLED)
     for text in earlier:
@@ -869,19 +889,19 @@ class EditPurposes(NamedTuple):
     """What the assistant said right before edits that it was going to do; whether they did that is not known."""
 
     of: dict[str, list[str]]  # by the path of the file, the newest last
-    said_at: set[int]  # indexes of the remarks that say so
+    said_at: dict[int, str]  # by the index of the remark that says so
 
 
 def edit_purposes(facts: Facts) -> EditPurposes:
     """The announcement before each edit: its purpose, which the calls do not tell."""
-    purposes, texts = EditPurposes({}, set()), {one.index: one.text for one in facts.statements}
+    purposes, texts = EditPurposes({}, {}), {one.index: one.text for one in facts.statements}
     for at, paths in edits_after(facts, facts.statements).items():
         text = unfenced(texts[at]).rstrip()
         match = _PURPOSE.match(_ASCII_END.split(text[text.rfind("\n") + 1 :])[-1])
         if not match or len(match[1]) < LEAST_PURPOSE or _LOOKS_FIRST.match(match[1]):
             continue
-        purposes.said_at.add(at)
         words = one_line(match[1].replace("; ", ", "), PURPOSE_CHARS)
+        purposes.said_at[at] = words
         names = _FILE_NAME.findall(match[1])
         named = [path for path in paths if path.rpartition("/")[2] in names]
         for path in named or [*paths][:EDITED]:  # what follows in silence may be for something else
@@ -1221,34 +1241,71 @@ def _text_of(remark: Statement, asked: Sequence[UserInput]) -> int:
 
 
 def _written_lines(file: FileUse) -> list[str]:
-    """The lines of what was written to a file that say something, each once, the newest text last; a short one with the line before it."""
+    """The lines of what was written to a document that say something, each once, the newest text last; a short one with the line before it."""
     newest: dict[str, str] = {}
-    code = not file.path.endswith((*DOCUMENTS, *_SETTINGS))
-    for _, text in file.written:
-        last = remark = ""
+    for _, text in file.written if file.path.endswith(DOCUMENTS) else ():
+        last = ""
         for line in text.split("\n"):
             row = line.strip()
-            if code and _SAYS_NOTHING.match(row):
-                last = remark = ""
-            elif remark and COMMENT.match(row) and len(newest[remark]) + len(row) < LONGEST_LINE:
-                newest[remark] += f"\n{line.rstrip()}"
-            elif len(row) >= LEAST_LINE:
+            if len(row) >= LEAST_LINE:
                 last = row
                 newest.pop(row, None)
                 whole = len(line) <= LONGEST_LINE
                 newest[row] = line.rstrip() if whole else one_line(line, LONGEST_LINE)
-                remark = row if code and COMMENT.match(row) else ""
             elif last and _HAS_WORD.search(row):
                 newest[last] += f"\n{line.rstrip()}"
                 last = ""
     return list(newest.values())[-MOST_LINES:]
 
 
+def edits(facts: Facts) -> list[Unit]:
+    """What edits of code for the newest request changed, by file: of a small one also what stood there before, of another the first line that says something; what is declared stands elsewhere."""
+    if not is_in_progress(facts):  # a report says what was done
+        return []
+    files = {f.path: f for f in facts.files if f.changed and not f.path.endswith(DOCUMENTS)}
+    changes: dict[tuple[str, str], int] = {}
+    for age, step in aged(facts.steps):
+        file = files.get(step.line.partition(" ")[2])
+        if not (file and step.ok and step.action in CHANGES and step.index > facts.requested_at):
+            continue
+        if what := step.change or _added(file, step.index):
+            place = f"in {inline(bare_name(step.within), SHORT_SIGNATURE)} " if step.within else ""
+            changes.pop((file.path, place + what), None)
+            changes[file.path, place + what] = age
+    places = Counter[str]()
+    units = []
+    for (path, what), age in changes.items():
+        lead, rank = f"- Edits of `{short_path(path)}`:", age * (1 + 2 * is_aside(files[path]))
+        units.append(Unit(f"{what};", rank, lead, files[path].first, place=places[path]))
+        places[path] += 1
+    return sorted(units, key=attrgetter("of", "lead"))
+
+
+def _added(file: FileUse, at: int) -> str:
+    """The first line that says something of what an edit put into a file; empty: it declares something, or there is none."""
+    text = next((text for index, text in file.written if index == at), "")
+    rows = [row.strip() for row in text.split("\n")]
+    if any(DECLARES.match(f"\n{row}") for row in rows):
+        return ""
+    telling = (r for r in rows if len(r) >= LEAST_LINE and not _SAYS_LITTLE.match(r))
+    return f"added {inline(row, SIGNATURE)}" if (row := next(telling, "")) else ""
+
+
+# Of code: a remark, what it imports, what only logs or hands an error on, an assignment, the beginning of a statement or a part of one.
+_SAYS_LITTLE = pattern(
+    r"//|#|/?\*|--|\"\"\"|(?:import|from|use|using|package|require)\b(?! *:)|[\"'`][^\"'`]*[\"'`][,)]*$|[.)\]}]|"
+    r"[\w.]*(?:print\w*|log\w*\.\w+|console\.\w+|Errorf?|Fatalf?|warn\w*)\(|(?:return|raise|throw)\b.*err|"
+    r"(?:(?:let|var|const|val|auto|mut|final) +)*[\w$.,\[\]\"'*& ]+(?::[^=(]{1,60})? :?= |\S.*[(\[,&|+]$|(?:var|let) ",
+    re.I,
+)
+
+
 def declared_line(file: FileUse, *, short: bool = False) -> str:
     """What edits of a file declared, changed and took out, the newest of it; empty: nothing. `short`: fewer, and without arguments."""
     # Of a document its upper headings.
     deepest_first = sorted(file.declared, key=lambda row: -row.name.count("#", 0, 4))
-    shown = deepest_first[-(MOST_SHORT if short or is_aside(file) else MOST_DECLARED) :]
+    aside = is_aside(file)
+    shown = deepest_first[-(MOST_SHORT if short or aside else MOST_DECLARED) :]
     parts = []
     for label, rows in (
         ("new", [row for row in shown if row.before == ""]),
@@ -1258,8 +1315,11 @@ def declared_line(file: FileUse, *, short: bool = False) -> str:
     ):
         if rows:
             chars = SHORT_SIGNATURE if short else SIGNATURE
-            bare = short or is_aside(file)
-            texts = [inline(_declaration(row, bare=bare), chars) for row in rows]
+            texts = [
+                inline(_declaration(row, bare=short or aside), chars)
+                + ("" if aside else _documented(file, row, chars))
+                for row in rows
+            ]
             parts.append(f"{label} {', '.join(texts)}")
     if not parts:
         return ""
@@ -1272,6 +1332,37 @@ def _declaration(row: Declared, *, bare: bool) -> str:
     """Its line; of what was taken out, and `bare` of what takes arguments, the name."""
     name = bare_name(row.name)
     return name if not row.now or (bare and "(" in row.now) else row.now
+
+
+def _documented(file: FileUse, row: Declared, chars: int) -> str:
+    """What its comment or docstring says first, as it stands after its line; empty: it has none, or was written before the newest edits."""
+    name = bare_name(row.name)
+    for text in (text for _, text in reversed(file.written) if row.now and name in text):
+        rows = [line.strip() for line in text.split("\n")]
+        lines_of_name = (n for n, line in enumerate(rows) if name in line)
+        declares = ((n, DECLARES.match(f"\n{rows[n]}")) for n in lines_of_name)
+        at = next((n for n, match in declares if match and bare_name(match["name"]) == name), -1)
+        if at < 0:
+            continue
+        first = at
+        while first and (COMMENT.match(rows[first - 1]) or rows[first - 1][:1] == "@"):
+            first -= 1
+        below = takewhile(
+            lambda line: not line.startswith('"""'), rows[at + 1 : at + DOCSTRING_ROWS]
+        )
+        near = rows[first:at] or rows[at + 1 + len([*below]) :][:1]
+        comment = [row for row in near if COMMENT.match(row) and not _PRAGMA.match(row)]
+        words = " ".join(_COMMENT_MARKS.sub("", row) for row in comment)
+        sentence = _ASCII_END.split(words.strip())[0].removeprefix(f"{name.split()[-1]} ")
+        shown = one_line(sentence.rstrip("."), chars)
+        return f" ({inline(shown, chars)})" if len(shown) >= LEAST_DOCUMENTED else ""
+    return ""
+
+
+DOCSTRING_ROWS = 8  # of a declaration with its arguments, below which its docstring begins
+LEAST_DOCUMENTED = 16  # characters; less says no more than the name
+_PRAGMA = pattern(r"#\[|#!|//(?:go:|nolint)|(?:#|//|/\*) ?(?:type:|noqa|pylint|eslint|ts-|fmt:)")
+_COMMENT_MARKS = pattern(r"^[\s/*#!\"'-]+|[\s*/\"'-]+$")
 
 
 def bare_name(declared: str) -> str:
@@ -1296,11 +1387,6 @@ MOST_SHORT, SHORT_SIGNATURE = 4, 60
 _KEYWORD = pattern(r"(?:func|def|fn|fun|function|const|var|let|val|static) ")
 _HAS_WORD = pattern(r"[^\W\d_]{3}")
 _SETTINGS = (".toml", ".ini", ".cfg", ".env", ".properties", ".json", ".yaml", ".yml")
-# Of code: what it imports, an assignment, the beginning of a statement or a part of one.
-_SAYS_NOTHING = pattern(
-    r"(?:import|from|use|using|package|require|#include)\b(?! *:)|[\"'`][^\"'`]*[\"'`][,)]*$|[.)\]}]|"
-    r"(?!//|#|\*|--)(?:(?:let|var|const|val|auto|mut|final) +)*[\w$.,\[\]\"'*& ]+(?::[^=(]{1,60})? :?= |(?!//|#|/?\*|--|\"\"\")\S.*[(\[,&|+]$|(?:var|let) "
-)
 LEAST_PART, LONGEST_PART = 100, 500
 # A line that Codex's application shows as a button; calls and commits say what it stands for.
 _BUTTON = pattern(r"^::(?:git-[a-z-]+|created-thread)\{[^\n]*\}[ \t]*$", re.M)
@@ -1344,9 +1430,8 @@ def _parts_of(text: str) -> Iterator[str]:
 CLOSING_WEIGHT = 1.3
 """Of the last words of a turn and of pieces of an earlier summary."""
 
-DECLARED_WEIGHT, HEADING_WEIGHT, COMMENT_WEIGHT, TEST_BODY_WEIGHT = 3.0, 2.0, 1.5, 0.4
-"""Of written lines. The summaries that models wrote in 30 recorded sessions repeat three times as much of a line that declares something as of any
-other, for its length, twice as much of a document's headings, and less than half as much of what a test does."""
+HEADING_WEIGHT = 2.0
+"""Of a document's headings. The summaries that models wrote in 30 recorded sessions repeat twice as much of them as of its other lines, for their length."""
 
 # Of the messages: the words of an earlier summary weigh as if they had been said there.
 EARLIER_PERCENT = 70
@@ -1357,17 +1442,6 @@ def only_prepares(remark: Statement) -> bool:
     """Whether a remark says only what comes next, as the last words of its turn tell better."""
     row = remark.text.strip()
     return not remark.closing and len(row) <= LONGEST_REMARK and _PREPARES.match(row) is not None
-
-
-def _written_weight(file: FileUse, line: str) -> float:
-    row = line.lstrip()
-    if file.path.endswith(DOCUMENTS):
-        return HEADING_WEIGHT if row.startswith("#") else 1.0
-    if DECLARES.match(f"\n{line}"):
-        return DECLARED_WEIGHT
-    if COMMENT.match(row):
-        return COMMENT_WEIGHT
-    return TEST_BODY_WEIGHT if _TESTS.search(file.path) else 1.0
 
 
 _TESTS = pattern(r"test|spec", re.I)
@@ -1549,19 +1623,22 @@ STILL_OPEN = 40
 # How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be.
 CLOSED = 12
 IN_PROGRESS, NOT_BEGUN = "- In progress:", "- Not answered yet:"
+SO_FAR = "- Done for it so far:"
 NOT_EDITED = "- Named in the request, not edited so far:"
 # Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off.
 STALE_CHANGES = 3
 
 
-def pending(facts: Facts) -> list[Unit]:
-    """Section 7: what is still to do, by the session's own lists, and what nobody answered."""
+def pending(facts: Facts, done: str = "") -> list[Unit]:
+    """Section 7: what is still to do, by the session's own lists, and what nobody answered; `done`: of the newest request, in a few words."""
     units = []
     if facts.open_question:
         asked = one_line(facts.open_question, 500)
         units.append(Unit(f"- Waiting for the user's answer to: “{asked}”", -2 * ESSENTIAL))
     if request := _in_progress(facts.state):
         units.append(Unit(request, -ESSENTIAL))
+        if done and request.startswith(IN_PROGRESS):
+            units.append(Unit(f"{SO_FAR} {done}", 0))
         if names := _not_edited(facts.state):
             units.append(Unit(f"{NOT_EDITED} {', '.join(names)}", -ESSENTIAL))
     rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
@@ -1570,6 +1647,10 @@ def pending(facts: Facts) -> list[Unit]:
     for at, row in enumerate(rows):
         short = task_row(replace(row, call="", error=""), one_line(row.subject, 60))
         units.append(Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at, short=short))
+        if row.open and (since := written_since(facts, row)):
+            units.append(
+                Unit(f"{WRITTEN_SINCE} {', '.join(since)}; this may be done", at - ESSENTIAL)
+            )
         if row.open and row.details:
             details = details_row(row, one_line(row.details, DETAILS_CHARS))
             units.append(Unit(details, at - ESSENTIAL // 2))
@@ -1634,28 +1715,42 @@ def _in_progress(facts: Facts) -> str:
 def _not_edited(facts: Facts) -> list[str]:
     """The files that the newest request, or the approved plan, names as code and that were not changed, where others of them were."""
     words = facts.plan or facts.inputs[-1].text
-    named = dict.fromkeys(n for n in _NAMED_FILE.findall(words) if not n.endswith(_DATA))
-    changed = [f"/{file.path}" for file in facts.files if file.changed]
-    left = [name for name in named if not any(path.endswith(f"/{name}") for path in changed)]
+    named = dict.fromkeys(
+        match[1]
+        for match in _NAMED_FILE.finditer(words)
+        if not match[1].endswith(_DATA)
+        and not _AS_MODEL.search(words[max(match.start() - MODEL_CHARS, 0) : match.start()])
+    )
+    # A file may have been made elsewhere, or with an ending more.
+    changed = [file.path.rpartition("/")[2] for file in facts.files if file.changed]
+    left = [
+        name
+        for name in named
+        if not any(file.startswith(name.rpartition("/")[2]) for file in changed)
+    ]
     return [f"`{name}`" for name in left[:MOST_NAMED]] if len(left) < len(named) else []
 
 
 _CODE_NAME = pattern(r"\b\w*(?:[a-z\d][A-Z]|_)\w*")
 _NAMED_FILE = pattern(r"`((?:[\w.@-]+/)*[\w@-]+(?:\.[A-Za-z]\w{0,4})+)`")
+# Right before the name of a file that others are to be like.
+_AS_MODEL = pattern(
+    r"\b(?:follow(?:s|ing)?|like|as in|same as|similar to|based on|see|from|pattern)\b[^.\n]*$",
+    re.I,
+)
+MODEL_CHARS = 40
 _DATA = (".json", ".jsonl", ".log", ".lock", ".csv")  # what programs write
 MOST_NAMED = 10
 
 
 def older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
-    """What was committed and changed since the lists were last written, where that is much, or declares what they name; the open ones may be done."""
+    """What was committed and changed since the lists were last written, where that is much; the open ones may be done."""
     last = max((task.index for task in open_tasks), default=facts.messages)
-    declared = written_since(facts, open_tasks)
     commits = sum(commit.index > last for commit in facts.commits)
     files = sum(file.changed_at > last for file in facts.files)
-    if commits + files < STALE_CHANGES and not declared:
+    if commits + files < STALE_CHANGES:
         return ""
-    done = [f"{', '.join(f'`{name}`' for name in declared)} in edits"] if declared else []
-    done += [f"{commits} commit{'s' * (commits > 1)}"] if commits else []
+    done = [f"{commits} commit{'s' * (commits > 1)}"] if commits else []
     done += [f"{files} changed file{'s' * (files > 1)}"] if files else []
     return f"{OLDER_THAN} {', '.join(done)}; what is open may be done)"
 
@@ -1663,13 +1758,17 @@ def older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
 OLDER_THAN = "(Since it was last written:"
 
 
-def written_since(facts: Facts, tasks: Sequence[Task]) -> list[str]:
-    """The names in tasks that stand in what edits put into code after they were last listed."""
-    words = {word for task in tasks for word in _CODE_NAME.findall(task.subject)}
-    last = max((task.index for task in tasks), default=facts.messages)
-    code = (file for file in facts.files if not is_aside(file))
-    texts = (text for file in code for at, text in file.written if at > last)
-    return sorted(words.intersection(_CODE_NAME.findall("\n".join(texts)))) if words else []
+WRITTEN_SINCE = "- Written since that was listed:"
+
+
+def written_since(facts: Facts, task: Task) -> list[str]:
+    """The names in a task that stand in what edits put into code after it was last listed."""
+    words = {*_CODE_NAME.findall(task.subject)}
+    code = (file for file in facts.files if not is_aside(file)) if words else ()
+    texts = (text for file in code for at, text in file.written if at > task.index)
+    return [
+        f"`{name}`" for name in sorted(words.intersection(_CODE_NAME.findall("\n".join(texts))))
+    ]
 
 
 def _work_units(facts: Facts) -> list[Unit]:

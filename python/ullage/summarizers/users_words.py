@@ -20,6 +20,7 @@ from ullage.facts.model import UserInput
 from ullage.facts.rules import (
     CommitmentKind,
     commitments_among,
+    is_answer,
     is_talk,
     patterns,
     rules_in,
@@ -181,6 +182,7 @@ ESSENTIAL_TOKENS = 300
 LEAST_TOKENS = 15  # of a message that is shortened; its rules may need more
 # So short a message gives way after longer ones were shortened: little is won by it.
 SHORT_TOKENS = 8
+SHORT_REPLY = 100  # characters of a message that says little without the question before it
 # Of a question that stands with its answer, and of one with a list of what is meant.
 QUESTION_CHARS, LIST_CHARS = 200, 320
 # Characters of a message which, if a value in it is replaced, is replaced as a whole.
@@ -300,6 +302,12 @@ class _Row:
     def rules(self) -> tuple[str, ...]:
         return self.read.rules
 
+    @cached_property
+    def replies(self) -> bool:
+        """Whether it says little without what it answers, and is no choice that a line of its own tells."""
+        text = self.entry.text
+        return bool(self.entry.question) and len(text) <= SHORT_REPLY and is_answer(text) is None
+
     @property
     def strict(self) -> bool:
         """Whether it surely binds, and so gives way last."""
@@ -395,7 +403,7 @@ def _named(spans: list[Span], tokens: int) -> str:
 
 
 class WordsNeed(NamedTuple):
-    """Tokens of the words without questions and messages that say nothing, in UTF-8 bytes / 4."""
+    """Tokens of the words without messages that say nothing and questions but those of short replies, in UTF-8 bytes / 4."""
 
     whole: int  # long messages but the newest count with `ESSENTIAL_TOKENS`
     telling: int  # and without the sentences that say nothing which binds, names or asks
@@ -414,7 +422,7 @@ def words_need(
         if last:
             row.weigh()
             question = row.tokens
-        row.asked = False
+        row.asked = row.replies and not last
         row.weigh()
         if last:
             newest, question = row.tokens + _NOTE * (len(rows) > 1), question - row.tokens
@@ -465,8 +473,10 @@ class _Fit:
         if not self._rows or self._over - self._note <= 0:
             return
         older = sorted(self._older, key=self._wanted)
-        self._until_fits([row for row in older if not says_nothing(row.entry.text)], self._unasked)
+        telling = [row for row in older if not says_nothing(row.entry.text)]
+        self._until_fits([row for row in telling if not row.replies], self._unasked)
         self._until_fits([row for row in older if says_nothing(row.entry.text)], self._left)
+        self._until_fits(telling, self._unasked)
         self._once()
         self._shorten(self._rows, KEPT_TOKENS)
         self._until_fits([row for row in older if row.entry.corrected], self._left)
