@@ -1683,6 +1683,17 @@ def test_open_tasks_that_edits_have_written_since_may_be_done():
     assert "Written since" not in again
 
 
+def test_commits_that_only_the_user_or_a_sub_agent_spoke_of_stand_with_the_state_of_the_repository():
+    changed = "changed, not seen committed: `w/a.py`"
+    text = state_of(*edit(1, "/w/a.py"), said("Done."), user("I put everything into one commit. Is it right?"))  # fmt: skip
+    assert f"{changed}; the user spoke of a commit in message 2\n" in text
+    for words in ("I commit it later.", "Have you committed it?", "Should I have committed it?"):
+        assert "spoke of a commit" not in state_of(*edit(1, "/w/a.py"), said("Done."), user(words))
+    assert "spoke of a commit" not in state_of(user("I committed it."), *edit(1, "/w/a.py"))
+    agent = call("Task", 2, description="Part 1", prompt="Do part 1"), answer(2, "7. **Committed** with the message")  # fmt: skip
+    assert f"{changed}; a sub-agent reported a commit\n" in state_of(*edit(1, "/w/a.py"), *agent)
+
+
 def test_a_commit_that_only_the_log_shows_stands_with_the_state_of_the_repository():
     log = [call("Bash", 2, command="git log --oneline -3"), answer(2, "164ceba (HEAD -> main) Count lines\n9b6bd9e Start")]  # fmt: skip
     text = render(collect([user("Count."), *edit(1, "/w/count.go"), *log]))

@@ -602,7 +602,15 @@ _PUSHES = pattern(r"git (?:-[cC] \S+ )*push\b(?!.* --dry-run)")
 # What `git push` prints.
 _PUSHED = pattern(r"\b[0-9a-f]{7,40}\.\.[0-9a-f]{7,40} +(?:HEAD -> [^/\s]|(\S+) -> \1(?:\s|$))")
 # With the hash of it.
-_SAYS_COMMITTED = pattern(r"\bcommit(?:ted)?\b[^\n]{0,40}?\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
+_SAYS_COMMITTED = pattern(
+    r"\bcommit(?:ted)?\b[^\n]{0,40}?\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\W{0,9}\d{0,2}\W{0,9}committed\b",
+    re.I | re.M,
+)
+# A user says of himself that he did.
+_USER_COMMITTED = pattern(
+    r"(?<!should )(?<!when )(?<!if )(?<!until )\bi(?:['’]ve| have)? (?:just |already )?(?:committed|(?:put|made|did) (?:\w+ ){0,4}commit)\b",
+    re.I,
+)
 _COMMITS = pattern(r"git (?:-[cC] \S+ )*commit\b")
 _RESETS = pattern(r"git (?:-[cC] \S+ )*reset --hard\b.*")
 _SWITCHES = pattern(
@@ -669,6 +677,9 @@ def repository(facts: Facts) -> str:
     agents = (run for run in facts.agents if run.index > after)
     if changed and any(_SAYS_COMMITTED.search(run.answer) for run in agents):
         stopped += "; a sub-agent reported a commit"
+    last = max((file.changed_at for file in changed), default=facts.messages)
+    spoke = [e.number for e in facts.inputs if e.index > last and _USER_COMMITTED.search(e.text)]
+    stopped += f"; the user spoke of a commit in message {spoke[-1]}" if spoke else ""
     if newest is None:
         if not (branch or changed):
             return ""
