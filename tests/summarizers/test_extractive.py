@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from types import EllipsisType
 
 import pytest
@@ -321,14 +322,48 @@ def test_what_is_declared_stands_with_what_its_comment_or_docstring_says_first()
     )
     # A comment in front of a use is none of the declaration, and Go's begin with the name.
     used = "// Kept for old clients.\nx := rowsOf(path)\n\n// rowsOf reads the rows of a ledger.\nfunc rowsOf(path string) []string {\n}"
-    assert "`func rowsOf(path string) []string` (`reads the rows of a ledger`)" in state_of(*written(used))  # fmt: skip
+    assert "`func rowsOf(path string) []string` (`reads the rows of a ledger`)" in state_of(*written(used, "/w/reader.go"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "words"),
+    [
+        ("a.py", 'def load(path):\n    return open(path)\n\n\ndef save_rows(path):\n    """Saves the rows on disk."""', ["Saves the rows on disk"]),
+        ("a.py", 'class Ledger:\n    rows: list\n    def total(self):\n        """Sums up every row of it."""', ["Sums up every row of it"]),
+        ("a.py", 'cur.execute(\n    """SELECT id, name FROM harbour"""\n)\ndef run(path):\n    pass', []),
+        ("a.go", "func loadRows() {\n\tx()\n\ty()\n\tz()\n\ta()\n\tb()\n\tc()\n\t// Close every handle left open\n}", []),
+        ("a.c", "#include <harbour/ledger.h>\nint main(int argc) {\n}", []),
+        ("a.js", "class Boat {\n#rowsOfLedger = new Map();\nincrement(step) {\n}}", []),
+        ("a.py", "# result = old_rows(path, strict=True)\ndef run(path):\n    pass", []),
+        ("a.ts", "// @ts-ignore since the types are old\nfunction run(path) {\n}", []),
+        ("a.py", "# -*- coding: utf-8 -*-\ndef run(path):\n    pass", []),
+        ("a.py", "# but only where the boat is closed for good.\ndef run(path):\n    pass", []),
+        # Of two of one name nobody knows which is meant.
+        ("a.py", "# Reads what it is sent by others.\ndef run(path):\n    pass\nclass B:\n  # Writes it again in order.\n  def run(path):\n    pass", []),
+    ],
+)  # fmt: skip
+def test_no_declaration_has_the_words_of_another_or_of_code(path, code, words):
+    section = parse_sections(state_of(*written(code, f"/w/{path}")))[3]
+    assert re.findall(r"` \(`([^`]+)`\)", section) == words
+
+
+def test_a_docstring_is_found_in_its_usual_forms():
+    code = (
+        '@cached\ndef one(\n    path: str,\n) -> str:\n    r"""Reads the first of the rows."""\n'
+        "def two(path):\n    '''\n    Reads the second of the rows.\n    '''\n"
+    )
+    section = parse_sections(state_of(*written(code)))[3]
+    assert "`def one(path: str) -> str` (`Reads the first of the rows`)" in section
+    assert "`def two(path)` (`Reads the second of the rows`)" in section
+
+
+def change(number: int, path: str, old: str, new: str) -> tuple[dict, dict]:
+    call_id = f"e{number}"
+    edited = call("Edit", call_id, file_path=path, old_string=old, new_string=new)
+    return edited, answer(call_id, "ok")
 
 
 def test_what_edits_changed_stands_by_file_while_the_request_is_worked_on():
-    def change(number, path, old, new):
-        call_id = f"e{number}"
-        return call("Edit", call_id, file_path=path, old_string=old, new_string=new), answer(call_id, "ok")  # fmt: skip
-
     small = change(1, "/w/rows.py", "    return rows", "    return sorted(rows)")
     logs = 'print("reading the rows")\nif harbour.is_closed(rows):\n    raise Closed(rows)\nx = 1\ny = 2\nz = 3'
     longer = change(2, "/w/rows.py", "pass", logs)
@@ -1815,6 +1850,55 @@ def test_thoughts_are_read_in_every_form(provider, model, messages):
     manager.compact(keep=0)
     text = str(manager.prepare().body)
     assert "- Thought: The pump fails because the valve map is read before" in text
+
+
+def test_what_an_edit_changed_does_not_stand_once_it_is_undone():
+    def changes_in(*items):
+        return [unit.text for unit in lines.edits(collect([user("Sort them."), *items]))]
+
+    there = change(1, "/w/rows.py", "    return rows", "    return sorted(rows)")
+    back = change(2, "/w/rows.py", "    return sorted(rows)", "    return rows")
+    assert changes_in(*there) == ["`return rows` → `return sorted(rows)`;"]
+    assert changes_in(*there, *back) == ["`return sorted(rows)` → `return rows`;"]
+    assert changes_in(*there, *run(3, "git checkout -- /w/rows.py")) == []
+
+
+def test_parallel_edits_of_a_file_each_say_what_they_put_in():
+    one, two = (
+        {"type": "tool_use", "id": f"p{n}", "name": "Edit", "input": {"file_path": "/w/rows.py", "old_string": f"pass{n}\nx\ny", "new_string": f"if harbour.is_{word}(rows):\n    go({n})\n    z"}}
+        for n, word in ((1, "closed"), (2, "opened"))
+    )  # fmt: skip
+    answers = [{"type": "tool_result", "tool_use_id": f"p{n}", "content": "ok"} for n in (1, 2)]
+    both = {"role": "assistant", "content": [one, two]}, {"role": "user", "content": answers}
+    looks = [item for number in range(10, 40) for item in run(number, f"cat part-{number}.txt")]
+    text = state_of(*both, *looks)
+    assert "added `if harbour.is_closed(rows):`; added `if harbour.is_opened(rows):`" in text
+
+
+def test_a_loop_of_edits_and_tests_names_a_file_once():
+    loop = [item for n in range(1, 12, 2) for item in (*edit(n, "/w/a.py"), *run(n + 1, "make test", "Exit code 1\nFAIL", error=True))]  # fmt: skip
+    text = state_of(*edit(90, "/w/b.py"), *loop, said("One more is left:"), *run(91, "ls"))
+    assert "- Done for it so far: edited `w/b.py`, `w/a.py`; `make test` → failed" in text
+
+
+@pytest.mark.parametrize("tokens", [300, 400, 450, 700, 1_500])
+def test_rules_and_a_long_newest_message_stay_within_the_budget(tokens):
+    rule = "Always run the {0} harbour checks before you commit part {0} of the ledger, and never push part {0}."
+    begun = [user("Make the parser accept tabs."), *(item for n in range(6) for item in (user(rule.format(n)), said("Good.")))]  # fmt: skip
+    for words in range(10, tokens // 2, 12):
+        newest = user(" ".join(f"word{n}" for n in range(words)))
+        facts = collect([*begun, *run(1, "make", "Exit code 1\nE   x", error=True), newest])
+        assert cost(render(facts, tokens=tokens)) <= tokens
+
+
+def test_many_open_tasks_and_files_take_little_time():
+    todos = [{"content": f"Write partOf{n} and parseRows{n}", "status": "pending"} for n in range(100)]  # fmt: skip
+    code = "\n".join(f"func partOf{n}x() {{ useRows{n}() }}" for n in range(60))
+    files = [item for n in range(150) for item in (call("Write", f"w{n}", file_path=f"/w/f{n}.go", content=code), answer(f"w{n}", "ok"))]  # fmt: skip
+    facts = collect([user("Go."), call("TodoWrite", 1, todos=todos), answer(1, "ok"), *files])
+    began = time.perf_counter()
+    lines.pending(facts)
+    assert time.perf_counter() - began < 1
 
 
 def test_what_is_done_for_the_newest_request_stands_with_it_until_it_is_reported():

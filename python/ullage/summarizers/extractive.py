@@ -274,7 +274,8 @@ def _cure(facts: Facts, failure: FailedCall, announced: Mapping[int, str]) -> st
     edits = [s for s in facts.steps if s.index in between and s.ok and s.action in lines.CHANGES]
     if len({step.line for step in edits}) == 1 and edits[-1].change:
         return f": {edits[-1].change}"
-    purposes = [text for at, text in announced.items() if at in between]
+    code = [step.index for step in edits if not step.line.endswith(tallies.DOCUMENTS)]
+    purposes = [text for at, text in announced.items() if code and failure.index < at <= code[-1]]
     return f" (announced: “{purposes[-1]}”)" if purposes else ""
 
 
@@ -347,7 +348,7 @@ def current_work(facts: Facts) -> list[Unit]:
     recent = [step for step in steps if step.index > facts.requested_at]
     if len(recent) < STEPS // 2:
         recent = steps[-STEPS // 2 :]
-    written = _put_in(facts)
+    written = lines.put_in(facts)
     dated: list[tuple[int, int, Unit]] = []
     results: Counter[str] = Counter()
     changed_at = {file.path: file.changed_at for file in facts.files if file.changed}
@@ -415,7 +416,7 @@ def remark_lines(facts: Facts, *, ranked: bool) -> list[lines.Dated]:
 def call_lines(facts: Facts) -> list[lines.Dated]:
     """For such a record: each call and how it ended, a repeated line once; first what changed files, or failed and is open, last what only looked."""
     failures = {(f.index, f.what): f for f in facts.failures if f.line or f.feedback}
-    written = _put_in(facts)
+    written = lines.put_in(facts)
     answered = {run.index for run in facts.agents}
     newest: dict[str, lines.Dated] = {}
     for age, step in aged(_telling_steps(facts)):
@@ -427,7 +428,7 @@ def call_lines(facts: Facts) -> list[lines.Dated]:
 
 
 def _call_unit(
-    step: ToolStep, failure: FailedCall | None, written: dict[tuple[int, str], str], age: int
+    step: ToolStep, failure: FailedCall | None, written: dict[int, str], age: int
 ) -> Unit:
     head = f"- {lines.call_line(step.line, LINE)}"
     short = head if len(head) <= SHORT_LINE else f"- {lines.call_line(step.line, SHORT_LINE)}"
@@ -779,7 +780,7 @@ def _ended_as(step: ToolStep) -> str:
     return " → ended" if tallies.PIPED.search(step.line) and not step.result else " → ok"
 
 
-def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) -> str:
+def _result(step: ToolStep, written: dict[int, str], *, long: bool) -> str:
     """How a call ended; of the newest ones also what was inserted or shown."""
     ended = _ended_as(step)
     if step.ok is None:
@@ -790,7 +791,7 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
         ended += f" in {inline(lines.bare_name(step.within), SHORT_TEXT)}" if step.within else ""
         if step.change:
             return f"{ended}: {step.change}"
-        code = written.get((step.index, step.line.partition(" ")[2]), "") if long else ""
+        code = written.get(id(step), "") if long else ""
         code = _from_declaration(code)
         return f"{ended}, inserted: {inline(code, INSERTED_CHARS)}" if code else ended
     if step.ok and step.action is Action.AGENT:
@@ -894,12 +895,28 @@ def _rows(step: ToolStep) -> str:
         at = sorted({*at, *(place + 1 for place in at if _GOT.search(rows[place]))} & {*range(len(rows))})  # fmt: skip
     telling = list(dict.fromkeys(rows[place][:160] for place in at))
     # What a test asserts, before what the program under test logged.
-    telling = sorted(telling, key=lambda row: _PLACE.match(row) is not None)[:TELLING_ROWS]
+    telling = sorted(telling, key=lambda row: _PLACE.match(row) is not None)
+    telling = _by_message(telling)[:TELLING_ROWS]
     if not step.ok:
         return " / ".join(telling) if len(telling) > 1 else ""
     if step.action is Action.COMMAND and step.result and not telling:
         return ""
     return " / ".join(telling or [row[:160] for row in rows[:ROWS]])
+
+
+def _by_message(rows: Sequence[str]) -> list[str]:
+    """Lines that say the same of several places in a file as one line, in the order of the first of each."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        at = _AT_PLACE.match(row)
+        key = (at["path"], at["message"]) if at else ("", row)
+        places.setdefault(key, []).append(at["place"] if at else "")
+    return [
+        f"{path}:{', '.join(at)}{text}" if path else text for (path, text), at in places.items()
+    ]
+
+
+_AT_PLACE = pattern(r"(?P<path>[^\s:]+):(?P<place>\d+(?::\d+)?)(?P<message>: .+)")
 
 
 def next_step(facts: Facts, tokens: int) -> str:
@@ -947,7 +964,7 @@ def _newest_step(facts: Facts, tokens: int) -> str:
             texts[-1], begin = remarks[-1].text, remarks[-1].index
     else:
         texts.append(newest.text)
-    done = _done_in([step for step in facts.steps if step.index >= begin], _put_in(facts))
+    done = _done_in([step for step in facts.steps if step.index >= begin], lines.put_in(facts))
     if since and not done:
         lead = f"{lead}, which calls followed"
     after = f"After these words: {done}." if done else ""
@@ -979,34 +996,27 @@ def _done_before_words(facts: Facts) -> str:
 LOOKED = "looked: "
 
 
-def _put_in(facts: Facts) -> dict[tuple[int, str], str]:
-    """What calls put into files, by the index of the call and the path."""
-    return {(at, file.path): text for file in facts.files for at, text in file.written}
-
-
-def _done_in(steps: Sequence[ToolStep], put: Mapping[tuple[int, str], str] | None = None) -> str:
-    """What calls changed and ran, in order of time, the newest, else what they looked at; empty: neither. `put`: what few edits put in stands with them (`_put_in`)."""
+def _done_in(steps: Sequence[ToolStep], put: Mapping[int, str] | None = None) -> str:
+    """What calls changed and ran, in order of time, the newest, else what they looked at; empty: neither. `put`: what few edits put in stands with them (`lines.put_in`)."""
     edits = sum(bool(step.ok) and step.action in lines.CHANGES for step in steps)
     put = put if put and edits <= FEW_EDITS else {}
-    done: list[tuple[str, str]] = []  # with how it ended; of a file with where it was edited
-    edited = dict[str, dict[str, None]]()  # since the last command
-    for step in (*steps, None):
-        runs = step is None or (step.action is Action.COMMAND and not _looks(step))
-        if runs and edited:
-            done += [(what, ", ".join(filter(None, places))) for what, places in edited.items()]
-            edited = {}
-        if step is None:
-            break
+    runs = {s.line: id(s) for s in steps if s.action is Action.COMMAND and not _looks(s)}
+    done: list[tuple[str, dict[str, None]]] = []  # with how it ended; of a file with the places
+    edited = dict[str, dict[str, None]]()  # by path, since the last command
+    for step in steps:
         target = step.line.partition(" ")[2]
-        if runs:
-            what = inline(target, SHORT_CHECK)
-            done = [*(one for one in done if one[0] != what), (what, _ended_as(step))]
+        if runs.get(step.line) == id(step):  # of equal ones the last
+            done.append((inline(target, SHORT_CHECK), {_ended_as(step): None}))
+            edited = {}
         elif step.ok and step.action in lines.CHANGES:
-            verb = DELETED if step.action is Action.DELETE else EDITED
+            if target not in edited:
+                verb = DELETED if step.action is Action.DELETE else EDITED
+                edited[target] = {}
+                done.append((f"{verb}`{lines.short_path(target)}`", edited[target]))
             place = inline(lines.bare_name(step.within), SHORT_TEXT) if step.within else ""
-            if not place and (text := _from_declaration(put.get((step.index, target), ""))):
+            if not place and (text := _from_declaration(put.get(id(step), ""))):
                 place = step.change or f"inserted {inline(text, SHORT_TEXT)}"
-            edited.setdefault(f"{verb}`{lines.short_path(target)}`", {})[place] = None
+            edited[target] |= dict.fromkeys(filter(None, [place]))
     looks = dict.fromkeys(lines.call_line(step.line, SHORT_LINE) for step in steps if _looks(step))
     if not done and looks:
         return f"{LOOKED}{', '.join([*looks][-MOST_LOOKED:])}"
@@ -1014,7 +1024,8 @@ def _done_in(steps: Sequence[ToolStep], put: Mapping[tuple[int, str], str] | Non
     verb = ""
     for what, how in done[-MOST_DONE:]:
         before, verb = verb, next(filter(what.startswith, (EDITED, DELETED)), "")
-        place = f" ({how})" if verb and how else how
+        ended = ", ".join(how)
+        place = f" ({ended})" if verb and ended else ended
         if verb and verb == before:
             parts[-1] += f", {what.removeprefix(verb)}{place}"
         else:
@@ -1507,9 +1518,7 @@ def _users_words(
     newest_here: bool,
 ) -> str:
     """Section 6: the user's words in the previous summary, then the newer ones."""
-    newest = (
-        users_words.words_need(inputs[-1:], texts, newest_here=newest_here).newest if old else 0
-    )
+    newest = users_words.newest_tokens(inputs) if old and inputs and newest_here else 0
     carried = fill(old, max(room - newest, 0), _OLDER_POINTS) if old else ""
     left = room - _spent(carried)
     return joined(
@@ -1559,16 +1568,17 @@ def _allotted(
 def _aside_within(least: dict[int, int], newest: int, room: int) -> dict[int, int]:
     """What is set aside, where it is more than there is: after the user's words come the newest ones of the assistant, names last."""
     others = {n: tokens for n, tokens in sorted(least.items()) if n not in (1, 6)}
-    left = room - least[6] - least.get(1, 0)
+    first = min(least.get(1, 0), max(room - newest, 0))
+    left = room - least[6] - first
     if sum(others.values()) <= left:
-        return least
+        return least | {1: first}
     next_step, others[NAMES] = others.pop(9, 0), 0
     wanted = next_step + min(sum(others.values()), room * OTHERS_PERCENT // 100)
-    words = max(least[6] - max(wanted - left, 0), newest)
-    left = max(room - words - least.get(1, 0), 0)
+    words = max(least[6] - max(wanted - left, 0), min(newest, room - first))
+    left = room - words - first
     next_step = min(next_step, left)
     shared = allot(others, dict.fromkeys(others, 1) | {8: 2}, left - next_step)
-    return least | shared | {6: words, 9: next_step}
+    return least | shared | {1: first, 6: words, 9: next_step}
 
 
 _WORD = pattern(r"[\w./-]{4,}")

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
-from itertools import chain, filterfalse, pairwise, takewhile
+from itertools import chain, filterfalse, groupby, pairwise, takewhile
 from math import log1p
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
@@ -36,7 +36,6 @@ from ullage.facts.model import (
 from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
 from ullage.facts.sections import quoted
 from ullage.facts.tallies import (
-    COMMENT,
     DECLARES,
     DOCUMENTS,
     acts,
@@ -338,13 +337,16 @@ def diagnoses(facts: Facts) -> list[Dated]:
     sentences: dict[str, Statement] = {}
     for remark in facts.statements:
         if _names_problem(remark.text):
-            sentences |= dict.fromkeys(_diagnosed(remark.text), remark)
+            for sentence in _diagnosed(remark.text):
+                sentences.pop(sentence, None)  # said again, it is the newest
+                sentences[sentence] = remark
     newest: dict[str, tuple[Statement, str]] = {}
     for sentence, remark in sentences.items():
         on = _on_message(remark, asked, conceded_at, apart=True)
-        # Of one message the last stays, and what was acted on; what was only supposed gives way to anything later.
         before, (other, about) = next(reversed(newest.items()), ("", (remark, "")))
-        if before and (_SUPPOSED.search(before) or (about == on and other.index not in edited)):
+        # Of one message the last stays, and what was acted on; a guess gives way to anything later.
+        apart = other is not remark and other.index not in edited
+        if apart and (about == on or _SUPPOSED.search(before)):
             del newest[before]
         newest[sentence] = remark, on
     return [
@@ -354,7 +356,7 @@ def diagnoses(facts: Facts) -> list[Dated]:
 
 
 def _diagnosed(text: str) -> Iterator[str]:
-    """The sentences that say what a problem comes from, with the list that one of them leads to."""
+    """The sentences that say what a problem comes from, with the list that a short one leads to."""
     rows = unfenced(text).split("\n")
     for at, line in enumerate(rows):
         # What is quoted, and the rows of a table, are somebody else's words or a part of some.
@@ -364,18 +366,25 @@ def _diagnosed(text: str) -> Iterator[str]:
             match = _DIAGNOSIS.search(sentence)
             if not match or _DOUBTS.search(sentence, 0, match.start()):
                 continue
-            if sentence.endswith(":") and line.endswith(sentence):
-                below = takewhile(_ROW_HEAD.match, filter(str.strip, rows[at + 1 : at + LIST_ROWS]))
-                sentence = " ".join([sentence, *map(str.strip, below)])
-            sentence = _LEADS.sub("", sentence, count=1)
-            shown = one_line(_STRONG.sub(r"\1", _ROW_HEAD.sub("", sentence)), LONGEST_LINE)
+            sentence = _STRONG.sub(r"\1", _ROW_HEAD.sub("", _LEADS.sub("", sentence, count=1)))
+            if _LEADS_TO_LIST.fullmatch(sentence) and line.rstrip(" *").endswith(":"):
+                below = rows[at + 1 + (not "".join(rows[at + 1 : at + 2]).strip()) :][:LIST_ROWS]
+                listed = takewhile(_LIST_ROW.match, map(str.strip, below))
+                sentence = " ".join([sentence, *listed])
+            shown = one_line(sentence, LONGEST_LINE)
             asks = shown.endswith(("?", ":")) or _ASIDE.match(shown)
-            if not asks and len(shown) >= LEAST_DIAGNOSIS:
+            if not asks and (len(shown) >= LEAST_DIAGNOSIS or not shown.isascii()):
                 yield shown
 
 
+# Nothing that is ruled out or only possible.
+_LEADS_TO_LIST = pattern(
+    r"(?:(?:here['’]s|so|now|found it|ah)\W+)*the (?:\w+ )?(?:issue|problem|bug|cause|reason)s? (?:is|are|was|were):",
+    re.I,
+)
+_LIST_ROW = pattern(r"(?:[-*•]|\d{1,2}[.)]) ")
 _SUPPOSED = pattern(
-    r"\b(?:might|may|could|likely|probably|perhaps|possibly|seems?|appears?)\b", re.I
+    r"\b(?:might|may be|may have|could be|likely|probably|perhaps|possibly|seems?|appears?) ", re.I
 )
 # Before it in the sentence: it is asked, supposed or denied.
 _DOUBTS = pattern(
@@ -389,7 +398,7 @@ def _names_problem(text: str) -> bool:
     return any(word in text for word in _PROBLEMS)
 
 
-DIAGNOSED, MOST_DIAGNOSES, LEAST_DIAGNOSIS = "- Diagnosed", 10, 30
+DIAGNOSED, MOST_DIAGNOSES, LEAST_DIAGNOSIS = "- Diagnosed", 10, 20
 LIST_ROWS = 8  # after the line that leads to a list
 # What a diagnosis names, in small letters: looked for before it, in a tenth of the time.
 _PROBLEMS = ("issue", "problem", "cause", "bug", "culprit", "reason", "fail")
@@ -1258,36 +1267,75 @@ def _written_lines(file: FileUse) -> list[str]:
     return list(newest.values())[-MOST_LINES:]
 
 
+def put_in(facts: Facts) -> dict[int, str]:
+    """What edits put into files and still stands there, by the `id` of the step; of several in one message that look alike, none."""
+    steps = defaultdict[tuple[int, str], list[ToolStep]](list)
+    for step in facts.steps:
+        if step.ok and step.action in CHANGES:
+            steps[step.index, step.line.partition(" ")[2]].append(step)
+    texts = defaultdict[tuple[int, str], list[str]](list)
+    for file in facts.files:
+        for at, text in file.written:
+            texts[at, file.path].append(text)
+    return {
+        id(step): text
+        for key, calls in steps.items()
+        if len(calls) == len(texts.get(key, ()))
+        for step, text in zip(calls, texts[key], strict=True)
+    }
+
+
 def edits(facts: Facts) -> list[Unit]:
-    """What edits of code for the newest request changed, by file: of a small one also what stood there before, of another the first line that says something; what is declared stands elsewhere."""
+    """What edits of code for the newest request changed and still stands, by file: of a small one also what stood there before, of another what its comments say or the first line that says something."""
     if not is_in_progress(facts):  # a report says what was done
         return []
-    files = {f.path: f for f in facts.files if f.changed and not f.path.endswith(DOCUMENTS)}
-    changes: dict[tuple[str, str], int] = {}
+    files = {file.path: number for number, file in enumerate(facts.files)}
+    put, changes = put_in(facts), dict[tuple[int, str], int]()
     for age, step in aged(facts.steps):
-        file = files.get(step.line.partition(" ")[2])
-        if not (file and step.ok and step.action in CHANGES and step.index > facts.requested_at):
+        number = files.get(step.line.partition(" ")[2], -1)
+        text = put.get(id(step), "")
+        if number < 0 or not text or step.index <= facts.requested_at:
             continue
-        if what := step.change or _added(file, step.index):
+        file = facts.files[number]
+        if file.path.endswith(DOCUMENTS):
+            continue
+        if what := step.change or _added(file, text):
             place = f"in {inline(bare_name(step.within), SHORT_SIGNATURE)} " if step.within else ""
-            changes.pop((file.path, place + what), None)
-            changes[file.path, place + what] = age
-    places = Counter[str]()
+            changes.pop((number, place + what), None)
+            changes[number, place + what] = age
+    places = Counter[int]()
     units = []
-    for (path, what), age in changes.items():
-        lead, rank = f"- Edits of `{short_path(path)}`:", age * (1 + 2 * is_aside(files[path]))
-        units.append(Unit(f"{what};", rank, lead, files[path].first, place=places[path]))
-        places[path] += 1
-    return sorted(units, key=attrgetter("of", "lead"))
+    for (number, what), age in changes.items():
+        path = facts.files[number].path
+        lead, rank = (
+            f"- Edits of `{short_path(path)}`:",
+            age * (1 + 2 * is_aside(facts.files[number])),
+        )
+        units.append(Unit(f"{what};", rank, lead, number, place=places[number]))
+        places[number] += 1
+    return sorted(units, key=attrgetter("of"))
 
 
-def _added(file: FileUse, at: int) -> str:
-    """The first line that says something of what an edit put into a file; empty: it declares something, or there is none."""
-    text = next((text for index, text in file.written if index == at), "")
+def _added(file: FileUse, text: str) -> str:
+    """What the comments inside of an edit say, of one without any that declares nothing the first line that says something; empty: neither."""
+    marks = ("#",) if file.path.endswith(_HASH) else ("//", "/*", "--")
     rows = [row.strip() for row in text.split("\n")]
+    remarks = [
+        row[:1].isspace() and line.startswith(marks) and not _PRAGMA.search(line)
+        for row, line in zip(text.split("\n"), rows, strict=True)
+    ]
+    runs = groupby(enumerate(rows), key=lambda row: remarks[row[0]])
+    comments = [
+        " ".join(line.strip(" \t/*#!-") for _, line in run) for remark, run in runs if remark
+    ]
+    if comments := [words for words in comments if len(words) >= LEAST_LINE]:
+        chars = SIGNATURE * (1 + (not is_aside(file)))
+        return f"commented {inline('; '.join(comments), chars)}"
     if any(DECLARES.match(f"\n{row}") for row in rows):
         return ""
-    telling = (r for r in rows if len(r) >= LEAST_LINE and not _SAYS_LITTLE.match(r))
+    telling = (
+        row for row in rows if len(row) >= LEAST_LINE and not _SAYS_LITTLE.match(row[:SIGNATURE])
+    )
     return f"added {inline(row, SIGNATURE)}" if (row := next(telling, "")) else ""
 
 
@@ -1305,6 +1353,8 @@ def declared_line(file: FileUse, *, short: bool = False) -> str:
     # Of a document its upper headings.
     deepest_first = sorted(file.declared, key=lambda row: -row.name.count("#", 0, 4))
     aside = is_aside(file)
+    written = () if aside else (text for _, text in reversed(file.written))
+    texts = [[line.strip() for line in text.split("\n")] for text in written]
     shown = deepest_first[-(MOST_SHORT if short or aside else MOST_DECLARED) :]
     parts = []
     for label, rows in (
@@ -1317,7 +1367,7 @@ def declared_line(file: FileUse, *, short: bool = False) -> str:
             chars = SHORT_SIGNATURE if short else SIGNATURE
             texts = [
                 inline(_declaration(row, bare=short or aside), chars)
-                + ("" if aside else _documented(file, row, chars))
+                + _documented(file, row, texts, chars)
                 for row in rows
             ]
             parts.append(f"{label} {', '.join(texts)}")
@@ -1334,35 +1384,58 @@ def _declaration(row: Declared, *, bare: bool) -> str:
     return name if not row.now or (bare and "(" in row.now) else row.now
 
 
-def _documented(file: FileUse, row: Declared, chars: int) -> str:
-    """What its comment or docstring says first, as it stands after its line; empty: it has none, or was written before the newest edits."""
+def _documented(file: FileUse, row: Declared, texts: Sequence[Sequence[str]], chars: int) -> str:
+    """What its comment or docstring says first, as it stands after its line; empty: it has none, it is not known which is its own, or it was written before the newest edits. `texts`: the lines of each, the newest first."""
     name = bare_name(row.name)
-    for text in (text for _, text in reversed(file.written) if row.now and name in text):
-        rows = [line.strip() for line in text.split("\n")]
-        lines_of_name = (n for n, line in enumerate(rows) if name in line)
-        declares = ((n, DECLARES.match(f"\n{rows[n]}")) for n in lines_of_name)
-        at = next((n for n, match in declares if match and bare_name(match["name"]) == name), -1)
-        if at < 0:
+    for lines_of_text in texts if row.now else ():
+        named = (n for n, line in enumerate(lines_of_text) if name in line)
+        places = [n for n in named if _is_declared(row, lines_of_text[n])]
+        if not places:
             continue
-        first = at
-        while first and (COMMENT.match(rows[first - 1]) or rows[first - 1][:1] == "@"):
-            first -= 1
-        below = takewhile(
-            lambda line: not line.startswith('"""'), rows[at + 1 : at + DOCSTRING_ROWS]
-        )
-        near = rows[first:at] or rows[at + 1 + len([*below]) :][:1]
-        comment = [row for row in near if COMMENT.match(row) and not _PRAGMA.match(row)]
-        words = " ".join(_COMMENT_MARKS.sub("", row) for row in comment)
-        sentence = _ASCII_END.split(words.strip())[0].removeprefix(f"{name.split()[-1]} ")
-        shown = one_line(sentence.rstrip("."), chars)
-        return f" ({inline(shown, chars)})" if len(shown) >= LEAST_DOCUMENTED else ""
+        words = _comment_of(file, lines_of_text, places[0]) if len(places) == 1 else ""
+        sentence = _ASCII_END.split(words)[0].rstrip(".")
+        shown = sentence.removeprefix(f"{row.name.split()[-1]} ")
+        # Else it begins within a sentence, whose beginning stood there before, or it is code.
+        begins = shown != sentence or not (shown[:1].isascii() and shown[:1].islower())
+        says_it = begins and len(shown) >= LEAST_DOCUMENTED and not _IS_CODE.search(shown)
+        return f" ({inline(shown, chars)})" if says_it else ""
     return ""
 
 
+def _is_declared(row: Declared, line: str) -> bool:
+    match = DECLARES.match(f"\n{line}")
+    same = match is not None and " ".join(match["name"].split()) == row.name
+    return same and row.now.startswith(line.rstrip(" \t{:;="))
+
+
+def _comment_of(file: FileUse, rows: Sequence[str], at: int) -> str:
+    """The comment right above a declaration, or its docstring; empty: there is none."""
+    marks = ("#",) if file.path.endswith(_HASH) else ("//", "/*", "*", "--")
+    first = at
+    while first and (rows[first - 1].startswith(marks) or rows[first - 1][:1] == "@"):
+        first -= 1
+    above = [line for line in rows[first:at] if line.startswith(marks) and not _PRAGMA.search(line)]
+    while above and above[0][:1] == "*":  # of a block that begins elsewhere
+        del above[0]
+    if above or not file.path.endswith((".py", ".pyi")):
+        return " ".join(line.strip(" \t/*#!-") for line in above).strip()
+    end = next(
+        (n for n in range(at, min(at + DOCSTRING_ROWS, len(rows))) if rows[n][-1:] == ":"), at
+    )
+    quote = _DOCSTRING.match(" ".join(filter(None, rows[end + 1 : end + 4])))
+    return quote[1].partition('"""')[0].partition("'''")[0].strip() if quote else ""
+
+
+_HASH = (".py", ".pyi", ".rb", ".sh", ".ex", ".exs", ".jl", ".pl", ".r", ".R", ".nix")
+_DOCSTRING = pattern(r"[rRuU]?(?:\"\"\"|''')\s*(.+)")
+# A comment for a tool, or of the file.
+_PRAGMA = pattern(
+    r"(?:#|//|/\*)\s*(?:go:|nolint|type:|noqa|pylint|eslint|prettier|istanbul|region|endregion|@ts-|fmt:|-\*-|!)|\bcopyright\b|\blicen[cs]e\b|[-=#*]{4}",
+    re.I,
+)
+_IS_CODE = pattern(r"[;{}]$|\w\([^()]*\)$|\s:?=\s|^\W+$")
 DOCSTRING_ROWS = 8  # of a declaration with its arguments, below which its docstring begins
 LEAST_DOCUMENTED = 16  # characters; less says no more than the name
-_PRAGMA = pattern(r"#\[|#!|//(?:go:|nolint)|(?:#|//|/\*) ?(?:type:|noqa|pylint|eslint|ts-|fmt:)")
-_COMMENT_MARKS = pattern(r"^[\s/*#!\"'-]+|[\s*/\"'-]+$")
 
 
 def bare_name(declared: str) -> str:
@@ -1644,10 +1717,16 @@ def pending(facts: Facts, done: str = "") -> list[Unit]:
     rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
     if age := older_than(facts, [row for row in rows if row.open]):
         units.append(Unit(age, -ESSENTIAL))
+    # What a task names may have been written since it was last listed.
+    named = {task.id: _CODE_NAME.findall(task.subject) for task in rows if task.open}
+    written = written_names(facts) if any(named.values()) else {}
     for at, row in enumerate(rows):
         short = task_row(replace(row, call="", error=""), one_line(row.subject, 60))
         units.append(Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at, short=short))
-        if row.open and (since := written_since(facts, row)):
+        since = [
+            f"`{n}`" for n in sorted({*named.get(row.id, ())}) if written.get(n, -1) > row.index
+        ]
+        if row.open and since:
             units.append(
                 Unit(f"{WRITTEN_SINCE} {', '.join(since)}; this may be done", at - ESSENTIAL)
             )
@@ -1721,13 +1800,8 @@ def _not_edited(facts: Facts) -> list[str]:
         if not match[1].endswith(_DATA)
         and not _AS_MODEL.search(words[max(match.start() - MODEL_CHARS, 0) : match.start()])
     )
-    # A file may have been made elsewhere, or with an ending more.
-    changed = [file.path.rpartition("/")[2] for file in facts.files if file.changed]
-    left = [
-        name
-        for name in named
-        if not any(file.startswith(name.rpartition("/")[2]) for file in changed)
-    ]
+    changed = [f"/{file.path}" for file in facts.files if file.changed]
+    left = [name for name in named if not any(f"/{name}" in path for path in changed)]
     return [f"`{name}`" for name in left[:MOST_NAMED]] if len(left) < len(named) else []
 
 
@@ -1735,8 +1809,7 @@ _CODE_NAME = pattern(r"\b\w*(?:[a-z\d][A-Z]|_)\w*")
 _NAMED_FILE = pattern(r"`((?:[\w.@-]+/)*[\w@-]+(?:\.[A-Za-z]\w{0,4})+)`")
 # Right before the name of a file that others are to be like.
 _AS_MODEL = pattern(
-    r"\b(?:follow(?:s|ing)?|like|as in|same as|similar to|based on|see|from|pattern)\b[^.\n]*$",
-    re.I,
+    r"\b(?:follows?|following|as in|same as|similar to|based on)(?: \w+){0,2} \W?$", re.I
 )
 MODEL_CHARS = 40
 _DATA = (".json", ".jsonl", ".log", ".lock", ".csv")  # what programs write
@@ -1761,14 +1834,14 @@ OLDER_THAN = "(Since it was last written:"
 WRITTEN_SINCE = "- Written since that was listed:"
 
 
-def written_since(facts: Facts, task: Task) -> list[str]:
-    """The names in a task that stand in what edits put into code after it was last listed."""
-    words = {*_CODE_NAME.findall(task.subject)}
-    code = (file for file in facts.files if not is_aside(file)) if words else ()
-    texts = (text for file in code for at, text in file.written if at > task.index)
-    return [
-        f"`{name}`" for name in sorted(words.intersection(_CODE_NAME.findall("\n".join(texts))))
-    ]
+def written_names(facts: Facts) -> dict[str, int]:
+    """Names in code that edits wrote, with the index of the newest call that did."""
+    newest: dict[str, int] = {}
+    for file in facts.files:
+        for at, text in file.written if not is_aside(file) else ():
+            for name in _CODE_NAME.findall(text):
+                newest[name] = max(at, newest.get(name, at))
+    return newest
 
 
 def _work_units(facts: Facts) -> list[Unit]:

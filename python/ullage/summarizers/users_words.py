@@ -182,6 +182,7 @@ ESSENTIAL_TOKENS = 300
 LEAST_TOKENS = 15  # of a message that is shortened; its rules may need more
 # So short a message gives way after longer ones were shortened: little is won by it.
 SHORT_TOKENS = 8
+MOST_REPLIES = 6  # short ones that keep their questions, the newest
 SHORT_REPLY = 100  # characters of a message that says little without the question before it
 # Of a question that stands with its answer, and of one with a list of what is meant.
 QUESTION_CHARS, LIST_CHARS = 200, 320
@@ -382,6 +383,8 @@ def _rows(inputs: Sequence[UserInput], texts: ReadTexts) -> list[_Row]:
         if new:
             read = Sentences(entry.text, (*read.rules, *new))
         rows.append(_Row(number, entry, entry.text, read))
+    for row in [row for row in rows if row.replies][:-MOST_REPLIES]:
+        row.replies = False
     return rows
 
 
