@@ -18,7 +18,7 @@ from ullage.requests.to_request import Continued, Outgoing, outgoing
 
 _ANSWERS: Final = ("assistant", "model")
 _NAME: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
-_PLAIN: Final = {"role", "content", "foreign"}
+_PLAIN: Final = frozenset(("role", "content", "foreign"))
 
 
 class _Part(NamedTuple):
@@ -237,7 +237,7 @@ def rounds(messages: Sequence[Item], provider: Provider) -> list[str] | None:
     done, spoken, joined = 0, "user", provider.untyped  # who spoke last
     for message in messages:
         role, content = message.get("role"), message.get("content")
-        if not message.keys() <= _PLAIN:
+        if not _PLAIN.issuperset(message):
             return None
         if role == "assistant":
             new = _called(content)

@@ -578,8 +578,7 @@ def _inner_out(block: Any) -> dict[str, Any] | None:
         return None
     if block.keys() == BARE_TEXT:
         return {"text": text}
-    own = own_data(block, SHAPE, {"json"}) if len(block) == 3 else None
-    held = None if own is None else own["json"]
+    held = own_data(block, SHAPE, "json") if len(block) == 3 else None
     return {"json": held} if type(held) is dict and plain_json(held) == text else None
 
 

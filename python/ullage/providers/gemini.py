@@ -673,8 +673,7 @@ def _result_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any
     if call is None or not block.keys() <= _RESULT:
         return None
     if FOREIGN in block:
-        own = own_data(block, SHAPE, {"response"})
-        original = None if own is None else own["response"]
+        original = own_data(block, SHAPE, "response")
         if type(original) is not dict or original.keys() != {"response"}:
             return None
         response = original["response"]

@@ -610,9 +610,8 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
 def _shown_out(message: Item, content: list[Block]) -> Item | None:
     head: Any = {"type": "message"}
     if FOREIGN in message:
-        own = own_data(message, SHAPE, {"head"})
         head = {}
-        if own is None or own["head"] != head:
+        if own_data(message, SHAPE, "head") != head:
             return None
     parts = input_parts(content, "input_text", _image_out)
     return None if parts is None else {**head, "role": "user", "content": parts}
