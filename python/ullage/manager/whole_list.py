@@ -563,10 +563,10 @@ class WholeLists:
 
     def _adopt(self, items: Sequence[Item], prints: Prints) -> int:
         """Know what was added or observed since the last view, as far as the list goes on with it."""
-        from ullage.providers.native_lists import read_item
-
         history, followed = self._machine.history, self._followed
         while (at := len(followed.prints)) < len(items) and followed.start(at) < len(history):
+            from ullage.providers.native_lists import read_item  # mostly nothing was
+
             start = followed.start(at)
             read = read_item(items[at], self._machine.provider, position=start, open_calls=list)
             end = start + len(read)

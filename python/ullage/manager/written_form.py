@@ -98,7 +98,7 @@ class WrittenForm:
     def _goes_on(self, messages: Sequence[Item], spare: dict[int, _Part]) -> bool:
         """Write the next part; False: it takes writing all."""
         if self._written_parts and not (
-            self._written_parts[-1].closed and _answers(messages[self._end])
+            self._written_parts[-1].closed and messages[self._end].get("role") == "assistant"
         ):
             # It is written again with what follows it: as it was it would be taken back without end.
             spare.pop(id(self._pop().messages[0]), None)

@@ -490,7 +490,7 @@ def _plain_in(part: Any) -> Block | None:
 
 
 def _result_in(result: Any) -> Block | None:
-    if type(result) is not dict or not result.keys() <= _RESULT_IN:
+    if type(result) is not dict or not _RESULT_IN.issuperset(result):
         return None
     one, listed = result.get("toolUseId"), result.get("content")
     if type(one) is not str or one.startswith("unknown_") or type(listed) is not list:
@@ -557,7 +557,7 @@ def _plain_out(block: Block) -> dict[str, Any] | None:
 
 def _result_out(block: Block) -> dict[str, Any] | None:
     listed, failed = block.get("content"), block.get("is_error")
-    if not block.keys() <= _RESULT or failed not in (None, True, False):
+    if not _RESULT.issuperset(block) or failed not in (None, True, False):
         return None
     if type(listed) is str:
         listed = [{"type": "text", "text": listed}]

@@ -634,6 +634,7 @@ _ANSWER_KEYS: Final = frozenset(("role", "content", "tool_calls"))
 _RESULT: Final = {"role", "tool_call_id", "content"}
 _CALL: Final = {"id", "type", "function"}
 _FUNCTION: Final = {"name", "arguments"}
+_OF_CALL: Final = {"call", "arguments"}
 
 
 def read_plain(item: Item, *_: object) -> Item | None:
@@ -799,7 +800,7 @@ def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
     own: Any = NOTHING
     if block.keys() != BARE_CALL:
         own = own_data(block, SHAPE) if len(block) == 5 else None
-        if own is None or not own.keys() <= {"call", "arguments"}:
+        if own is None or not _OF_CALL.issuperset(own):
             return None
     one = block["id"]
     if not 0 < len(one) <= rules.max_id_chars:

@@ -72,6 +72,8 @@ SHAPE: Final = "openai_responses"
 
 _PLAIN_HEAD = {"type": "message"}
 _CALL: Final = {"type", "call_id", "name", "arguments"}
+_OF_CALL: Final = {"arguments", "item"}
+_OF_TEXT: Final = {"head", "part"}
 _OUTPUT: Final = {"type", "call_id", "output"}
 _NO_INPUT = ("type", "id", "call_id", "status")
 
@@ -638,14 +640,12 @@ def _said_out(block: Block) -> Item | None:
         return _call_out(block)
     if kind == "text" and block.keys() == BARE_TEXT:
         return {"type": "message", "role": "assistant", "content": block["text"]}
-    own = own_data(block, SHAPE) if len(block) == 3 else None
-    if own is None:
-        return None
     if kind == "thinking":
-        item: Any = own["item"] if own.keys() == {"item"} and block.keys() == OWN_THOUGHT else None
+        item: Any = own_data(block, SHAPE, "item") if block.keys() == OWN_THOUGHT else None
         whole = type(item) is dict and item.get("type") == "reasoning"
         return dict(item) if whole and item.get("encrypted_content") else None
-    if kind != "text" or "head" not in own or not own.keys() <= {"head", "part"}:
+    own = own_data(block, SHAPE) if kind == "text" and len(block) == 3 else None
+    if own is None or "head" not in own or not _OF_TEXT.issuperset(own):
         return None
     if not own["head"].get("id"):
         return None
@@ -657,7 +657,7 @@ def _call_out(block: Block) -> dict[str, Any] | None:
     own: Any = {}
     if block.keys() != BARE_CALL:
         own = own_data(block, SHAPE) if len(block) == 5 else None
-        if own is None or not own.keys() <= {"arguments", "item"}:
+        if own is None or not _OF_CALL.issuperset(own):
             return None
     if not 0 < len(block["id"]) <= _MAX_ID_CHARS:
         return None
