@@ -131,7 +131,8 @@ class WrittenForm:
         if done is None or self._lacks(done.parts):
             return None
         items = done.messages
-        return self._part(messages, items, done) if items and _answers(items[0]) else None
+        answers = bool(items) and _side(items[0]) == "model"
+        return self._part(messages, items, done) if answers else None
 
     def _lacks(self, parts: Mapping[str, Any]) -> bool:
         """Whether what is new needs stand-ins for definitions that the body has not, as Converse does with the first call."""
@@ -183,10 +184,6 @@ def _side(item: Mapping[str, Any]) -> str:
     if role is None:
         return "user" if str(item.get("type")).endswith("_output") else "model"
     return "user" if role in ("user", "tool") else "model" if role in _ANSWERS else ""
-
-
-def _answers(item: Mapping[str, Any]) -> bool:
-    return _side(item) == "model"
 
 
 def calls_of(messages: Iterable[Item]) -> Iterator[str]:

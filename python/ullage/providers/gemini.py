@@ -641,10 +641,9 @@ def _plain_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any]
         return {"inlineData": data} if media.startswith("image/") else None
     own, part, size = NOTHING, NOTHING, len(block)
     if FOREIGN in block:
-        attached, size = own_data(block, SHAPE), size - 1
-        if attached is None:
+        own, size = own_data(block, SHAPE), size - 1
+        if own is None:
             return None
-        own = attached
         if "part" in own:
             part = own["part"]
             if not _is_signed(part):

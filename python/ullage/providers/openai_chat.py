@@ -748,28 +748,26 @@ def _image_out(url: str) -> dict[str, Any]:
 
 
 def _result_out(block: Block) -> dict[str, Any] | None:
-    content: Any = block.get("content")
-    extra: Any = NOTHING
+    content = block.get("content")
     if type(content) is not str:
         content = bare_texts(content, "text", "text")
         if not content:
             return None
+    extra: Any = NOTHING
     if block.keys() != BARE_RESULT:
         extra = own_data(block, SHAPE, "message") if len(block) == 4 else None
-        if extra is None:
-            return None
+    if extra is None:
+        return None
     return {**extra, "role": "tool", "tool_call_id": block["tool_use_id"], "content": content}
 
 
 def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any] | None:
     text: Any = None
-    extra = NOTHING
     calls: list[dict[str, Any]] = []
     thought: Mapping[str, Any] = NOTHING
-    if FOREIGN in message:
-        extra = own_data(message, SHAPE, "message")
-        if extra is None:
-            return None
+    extra = own_data(message, SHAPE, "message") if FOREIGN in message else NOTHING
+    if extra is None:
+        return None
     if type(content) is str:
         return {**extra, "role": "assistant", "content": content}
     for block in content:

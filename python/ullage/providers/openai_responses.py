@@ -610,12 +610,11 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
 
 
 def _shown_out(message: Item, content: list[Block]) -> Item | None:
-    head: Any = {"type": "message"}
-    if FOREIGN in message:
-        head = {}
-        if own_data(message, SHAPE, "head") != head:
-            return None
+    carried = FOREIGN in message
+    if carried and own_data(message, SHAPE, "head") != {}:
+        return None
     parts = input_parts(content, "input_text", _image_out)
+    head = {} if carried else _PLAIN_HEAD
     return None if parts is None else {**head, "role": "user", "content": parts}
 
 
