@@ -179,7 +179,7 @@ class RequestWriter:
             self._stable = max(self._stable, _changed_in(view, self._looked, end))
             self._looked = end
         start, self._read = self._read, self._count
-        own = (self._marks.own and not new) or has_marks(self._previous, start, self._count)
+        own = (self._marks.own and not new) or has_marks(self._previous[start : self._count])
         edge = (_changed_in(view, 0, same),) if new else ()
         self._marks = CacheMarks(self._marks.form, (same - 1, *edge, self._stable), own=own)
         return self._marks
@@ -411,11 +411,10 @@ def marks_for(provider: Provider, model: Model, head: Any) -> CacheMarks | None:
     return None
 
 
-def has_marks(messages: Sequence[Any], start: int, end: int) -> bool:
+def has_marks(messages: Iterable[Any]) -> bool:
     """Whether one of these messages, which are in a provider's form, carries a mark."""
-    for at in range(start, end):
-        message = messages[at]
-        content = message["content"] if "content" in message else None
+    for message in messages:
+        content = message.get("content")
         for block in content if type(content) is list else ():
             if type(block) is dict and ("cache_control" in block or "cachePoint" in block):
                 return True
