@@ -414,7 +414,7 @@ def marks_for(provider: Provider, model: Model, head: Any) -> CacheMarks | None:
 def has_marks(messages: Iterable[Any]) -> bool:
     """Whether one of these messages, which are in a provider's form, carries a mark."""
     for message in messages:
-        content = message.get("content")
+        content = message["content"] if "content" in message else None
         for block in content if type(content) is list else ():
             if type(block) is dict and ("cache_control" in block or "cachePoint" in block):
                 return True
