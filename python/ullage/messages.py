@@ -165,7 +165,7 @@ def message_of(item: object) -> Mapping[str, Any] | None:
     if "role" in item:
         return item
     inner = item.get("message")
-    if type(inner) is not dict and not isinstance(inner, Mapping):
+    if inner is None or (type(inner) is not dict and not isinstance(inner, Mapping)):
         return None
     return inner if "role" in inner else None
 

@@ -32,7 +32,7 @@ def run(context: Context) -> StageReport | None:
     for result in view.results(0, fresh_from(view.ledger)):
         if excess <= 0:
             break
-        within = 0 if result.replaced else view.images_in(result)
+        within = view.images_in(result) if result.has_media and not result.replaced else 0
         if within:
             excess -= within
             text = f"{view.text(result)}\n[image left out: a request holds at most {limit:,}]"

@@ -120,12 +120,13 @@ def rest(context: Context) -> Rest:
 
 def _newest_words(history: Sequence[Mapping[str, Any]], view: View) -> str:
     """The user's newest words; a summary holds them verbatim, a record of that summary may not. Empty: they are shown as they came."""
-    from ullage.facts import collect
+    from ullage.facts import collect, is_user_input
 
     searched, place = view.heard
     new = range(len(history) - 1, searched - 1, -1)
     # Of a long conversation most is no longer in memory.
-    place = next((at for at in new if _says_something(history[at])), place)
+    others = (at for at in new if not _holds_results_alone(history[at]))
+    place = next((at for at in others if is_user_input(history[at])), place)
     view.heard = (len(history), place)
     if place < 0:
         return ""
@@ -139,15 +140,12 @@ def _newest_words(history: Sequence[Mapping[str, Any]], view: View) -> str:
     return "" if shown and shown[-1].text == newest else newest
 
 
-def _says_something(item: Mapping[str, Any]) -> bool:
-    """Whether the user wrote in a message; most hold results alone, and are not read."""
-    from ullage.facts import is_user_input
-
+def _holds_results_alone(item: Mapping[str, Any]) -> bool:
+    """Most messages of the user do, which are not read: the user did not write in them."""
     content = item.get("content")
-    if item.get("role") == "user" and type(content) is list:
-        if all(type(block) is dict and block.get("type") == "tool_result" for block in content):
-            return False
-    return is_user_input(item)
+    if item.get("role") != "user" or type(content) is not list:
+        return False
+    return all(type(block) is dict and block.get("type") == "tool_result" for block in content)
 
 
 def _texts(messages: Iterable[Any]) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -783,8 +782,8 @@ class View:
             )
         self._results_upto = len(self.ledger)
         # A copy: a level may change the view while it looks.
-        results = iter(self._results[self._first_result(start) :])
-        return results if stop is None else takewhile(lambda result: result.message < stop, results)
+        end = None if stop is None else self._first_result(stop)
+        return iter(self._results[self._first_result(start) : end])
 
     def standing(self) -> list[tuple[int, list[Standing]]]:
         """The texts that hosts put there to stand, by their positions; each message is read once."""

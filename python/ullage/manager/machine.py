@@ -354,21 +354,20 @@ class Tally:
 
     def look(self, view: View, count: int) -> dict[str, int]:
         """Categories of the first so many messages that are not empty, in their order; not fewer messages than in the call before."""
-        rows, totals, valid, before = self._rows, self._totals, 0, []
-        if self._ledger is view.ledger:
-            valid = min(len(rows), view.ledger.changed_since(self._version))
-            before = rows[valid:]
-        for _, row in rows[valid:]:
-            for at, tokens in row:
-                totals[at] -= tokens
-        del rows[valid:]
+        rows, totals, shown, end = self._rows, self._totals, view.shown, len(self._rows)
+        same = self._ledger is view.ledger
+        valid = view.ledger.changed_since(self._version) if same else 0
         self._ledger, self._version = view.ledger, view.ledger.version
-        for index in range(valid, count):
-            message, place = view.shown[index], index - valid
-            # A level changes a few of many: the others are the same objects, and count the same.
-            same = place < len(before) and before[place][0] is message
-            row = before[place][1] if same else _row(view, index)
-            rows.append((message, row))
+        # A level changes a few of many: the others are the same objects, and count the same.
+        places = range(valid, end)
+        new = [at for at in places if at >= count or not same or rows[at][0] is not shown[at]]
+        for index in new:
+            for at, tokens in rows[index][1]:
+                totals[at] -= tokens
+        del rows[count:]
+        for index in (*(at for at in new if at < count), *range(end, count)):
+            row = _row(view, index)
+            rows[index : index + 1] = [(shown[index], row)]
             for at, tokens in row:
                 totals[at] += tokens
         totals[0], totals[1] = self._overhead.get("system", 0), self._overhead.get("tools", 0)

@@ -13,7 +13,7 @@ from ullage.levels.level import Extras
 from ullage.levels.view import StageReport, View
 from ullage.manager.machine import Machine, as_bytes
 from ullage.manager.values import Request
-from ullage.messages import Item, SystemPrompt, as_sent
+from ullage.messages import Item, SystemPrompt, as_sent, common_length
 from ullage.providers import Loss, anthropic
 from ullage.providers.anthropic import Thinking
 from ullage.providers.native_tools import read_tools
@@ -82,7 +82,7 @@ class RequestWriter:
         self._writer = anthropic.AnthropicWriter()
         self.light = False  # requests are not translated: somebody else writes the list
         self._own_list = True  # what is repaired is the view's own list
-        self._previous: Sequence[Any] = ()
+        self._previous: Sequence[Any] = []
         self._count = 0
         self._form: WrittenForm | None = None
         if not self._provider.internal:
@@ -179,7 +179,7 @@ class RequestWriter:
             self._stable = max(self._stable, _changed_in(view, self._looked, end))
             self._looked = end
         start, self._read = self._read, self._count
-        own = (self._marks.own and not new) or has_marks(self._previous, start, self._count)
+        own = (self._marks.own and not new) or has_marks(self._previous[start : self._count])
         edge = (_changed_in(view, 0, same),) if new else ()
         self._marks = CacheMarks(self._marks.form, (same - 1, *edge, self._stable), own=own)
         return self._marks
@@ -266,7 +266,7 @@ class RequestWriter:
             return
         sent: Sequence[Any] = list(view.messages[: view.sent])
         if self._form is not None:
-            sent = self._form.whole(sent, self.definitions).messages if sent else ()
+            sent = self._form.whole(sent, self.definitions).messages if sent else sent
         elif not self._own_list:
             sent, _ = anthropic.AnthropicWriter().whole(sent)
         self._previous, self._count = sent, len(sent)
@@ -283,11 +283,9 @@ class RequestWriter:
         if sent is before and in_view is None:
             return None
         end = length if in_view is None else min(in_view, length)
-        same = 0 if self._form is None or self.light else self._form.same
-        for at in range(min(same, end), end):
-            if at >= count or (sent[at] is not before[at] and sent[at] != before[at]):
-                return at
-        return in_view
+        same = 0 if self._form is None or self.light else min(self._form.same, end)
+        alike = same + common_length(before[same:end], sent[same : min(end, count)])
+        return alike if alike < end else in_view
 
 
 MOST_MARKS: Final = 4
@@ -413,10 +411,9 @@ def marks_for(provider: Provider, model: Model, head: Any) -> CacheMarks | None:
     return None
 
 
-def has_marks(messages: Sequence[Any], start: int, end: int) -> bool:
+def has_marks(messages: Iterable[Any]) -> bool:
     """Whether one of these messages, which are in a provider's form, carries a mark."""
-    for at in range(start, end):
-        message = messages[at]
+    for message in messages:
         content = message["content"] if "content" in message else None
         for block in content if type(content) is list else ():
             if type(block) is dict and ("cache_control" in block or "cachePoint" in block):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate, groupby, pairwise
@@ -77,7 +77,7 @@ class ListView(Frozen):
         if name == "origin":
             value = [*places] if written is None else [line.origin for line in written]
         else:
-            other = self._replaced
+            other = {*self._replaced}
             steps = (PlanStep("replaced" if at in other else "kept", at, at) for at in places)
             value = tuple(steps) if written is None else plan_of(written, count)
         return vars(self).setdefault(name, value)
@@ -104,7 +104,7 @@ def list_view(
     more: Mapping[str, Any],
     *,
     written: Sequence[Written] | None = None,
-    replaced: Collection[int] = (),
+    replaced: Sequence[int] = (),
 ) -> ListView:
     """A list of so many messages as it was written, whose origin and plan are made when somebody asks.
 
@@ -168,8 +168,10 @@ class Followed:
         self.objects: core.MessageObjects = core.MessageObjects()
         # So many at the beginning are each sent in their place.
         self.plain = 0
-        # Those of them that are sent as they were taken, and whether that says the same: without fields that stay here, or that are null.
-        self.as_taken: list[tuple[int, bool]] = []
+        # Those of them that are sent as they were taken, without fields that stay here, or that are null; and those of these that say
+        # something else then. A view holds the list that was made for it.
+        self.as_taken: list[int] = []
+        self.reworded: list[int] = []
 
     def start(self, index: int) -> int:
         """The position in the history at which message `index` begins."""
@@ -400,9 +402,10 @@ class WholeLists:
             start = None if others else partial(self._start, written)
             legal = self._repaired(messages, start)
         else:
-            replaced = {at for at, same in self._followed.as_taken if not same}
-            if (legal := self._repaired(plain, self._followed.start)) is None:
-                return list_view(plain, len(items), more, replaced=replaced)
+            followed = self._followed
+            if (legal := self._repaired(plain, followed.start)) is None:
+                return list_view(plain, len(items), more, replaced=followed.reworded)
+            replaced = {*followed.reworded}
             written = [Written(item, at, at not in replaced) for at, item in enumerate(plain)]
         written = written if legal is None else aligned(written, legal)
         if names and self._machine.provider.by_place:
@@ -425,15 +428,16 @@ class WholeLists:
         if followed.ends[-1] != len(view.originals):
             return None
         internal = self._machine.provider.internal
-        del followed.as_taken[bisect_left(followed.as_taken, (followed.plain,)) :]
+        followed.as_taken = followed.as_taken[: bisect_left(followed.as_taken, followed.plain)]
+        followed.reworded = followed.reworded[: bisect_left(followed.reworded, followed.plain)]
         while (at := followed.plain) < len(items):
             start, end, item = followed.start(at), followed.ends[at], items[at]
             if start == end or (internal and not (end == at + 1 and self._stands(item, at))):
                 return None
             followed.plain += 1
-        plain = [*items]
-        for at, _ in followed.as_taken:
-            plain[at] = view.messages[at]
+        plain, messages = [*items], view.messages
+        for at in followed.as_taken:
+            plain[at] = messages[at]
         return plain
 
     def _stands(self, item: Item, at: int) -> bool:
@@ -445,7 +449,9 @@ class WholeLists:
         if not is_it and (as_sent(item) is item if same else self._machine.provider.by_place):
             return False
         if not same or sent.keys() != item.keys():
-            self._followed.as_taken.append((at, same))
+            self._followed.as_taken.append(at)
+            if not same:
+                self._followed.reworded.append(at)
         return True
 
     def _of_view(self, items: Sequence[Item]) -> Iterator[Written]:
@@ -557,10 +563,10 @@ class WholeLists:
 
     def _adopt(self, items: Sequence[Item], prints: Prints) -> int:
         """Know what was added or observed since the last view, as far as the list goes on with it."""
-        from ullage.providers.native_lists import read_item
-
         history, followed = self._machine.history, self._followed
         while (at := len(followed.prints)) < len(items) and followed.start(at) < len(history):
+            from ullage.providers.native_lists import read_item  # mostly nothing was
+
             start = followed.start(at)
             read = read_item(items[at], self._machine.provider, position=start, open_calls=list)
             end = start + len(read)

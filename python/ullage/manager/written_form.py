@@ -18,7 +18,7 @@ from ullage.requests.to_request import Continued, Outgoing, outgoing
 
 _ANSWERS: Final = ("assistant", "model")
 _NAME: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
-_PLAIN: Final = {"role", "content", "foreign"}
+_PLAIN: Final = frozenset(("role", "content", "foreign"))
 
 
 class _Part(NamedTuple):
@@ -98,7 +98,7 @@ class WrittenForm:
     def _goes_on(self, messages: Sequence[Item], spare: dict[int, _Part]) -> bool:
         """Write the next part; False: it takes writing all."""
         if self._written_parts and not (
-            self._written_parts[-1].closed and _answers(messages[self._end])
+            self._written_parts[-1].closed and messages[self._end].get("role") == "assistant"
         ):
             # It is written again with what follows it: as it was it would be taken back without end.
             spare.pop(id(self._pop().messages[0]), None)
@@ -131,7 +131,8 @@ class WrittenForm:
         if done is None or self._lacks(done.parts):
             return None
         items = done.messages
-        return self._part(messages, items, done) if items and _answers(items[0]) else None
+        answers = bool(items) and _side(items[0]) == "model"
+        return self._part(messages, items, done) if answers else None
 
     def _lacks(self, parts: Mapping[str, Any]) -> bool:
         """Whether what is new needs stand-ins for definitions that the body has not, as Converse does with the first call."""
@@ -185,10 +186,6 @@ def _side(item: Mapping[str, Any]) -> str:
     return "user" if role in ("user", "tool") else "model" if role in _ANSWERS else ""
 
 
-def _answers(item: Mapping[str, Any]) -> bool:
-    return _side(item) == "model"
-
-
 def calls_of(messages: Iterable[Item]) -> Iterator[str]:
     """Ids of calls; empty: there is a result of another part's call."""
     names = set()
@@ -237,7 +234,7 @@ def rounds(messages: Sequence[Item], provider: Provider) -> list[str] | None:
     done, spoken, joined = 0, "user", provider.untyped  # who spoke last
     for message in messages:
         role, content = message.get("role"), message.get("content")
-        if not message.keys() <= _PLAIN:
+        if not _PLAIN.issuperset(message):
             return None
         if role == "assistant":
             new = _called(content)

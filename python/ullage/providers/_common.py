@@ -738,13 +738,13 @@ def input_parts(
     return parts
 
 
-def own_data(value: Item, form: str, keys: set[str] | None = None) -> Mapping[str, Any] | None:
-    """What a form attached, if it is just that, and no other form attached anything. `keys`: `None`: any."""
-    carried = value[FOREIGN] if FOREIGN in value else None
-    if type(carried) is not dict or form not in carried or len(carried) != 1:
+def own_data(value: Item, form: str, key: str = "") -> Any:
+    """What a form attached, if no other form attached anything; with a `key`, what it attached under that, if that is all. Else `None`."""
+    carried = value.get(FOREIGN)
+    data = carried.get(form) if type(carried) is dict and len(carried) == 1 else None
+    if type(data) is not dict:
         return None
-    data = carried[form]
-    return data if type(data) is dict and (keys is None or data.keys() == keys) else None
+    return data if not key else data.get(key) if len(data) == 1 else None
 
 
 # Compared by type, not by `isinstance`: a subclass may be an SDK's enum, which has to be read.

@@ -490,7 +490,7 @@ def _plain_in(part: Any) -> Block | None:
 
 
 def _result_in(result: Any) -> Block | None:
-    if type(result) is not dict or not result.keys() <= _RESULT_IN:
+    if type(result) is not dict or not _RESULT_IN.issuperset(result):
         return None
     one, listed = result.get("toolUseId"), result.get("content")
     if type(one) is not str or one.startswith("unknown_") or type(listed) is not list:
@@ -557,7 +557,7 @@ def _plain_out(block: Block) -> dict[str, Any] | None:
 
 def _result_out(block: Block) -> dict[str, Any] | None:
     listed, failed = block.get("content"), block.get("is_error")
-    if not block.keys() <= _RESULT or failed not in (None, True, False):
+    if not _RESULT.issuperset(block) or failed not in (None, True, False):
         return None
     if type(listed) is str:
         listed = [{"type": "text", "text": listed}]
@@ -578,8 +578,7 @@ def _inner_out(block: Any) -> dict[str, Any] | None:
         return None
     if block.keys() == BARE_TEXT:
         return {"text": text}
-    own = own_data(block, SHAPE, {"json"}) if len(block) == 3 else None
-    held = None if own is None else own["json"]
+    held = own_data(block, SHAPE, "json") if len(block) == 3 else None
     return {"json": held} if type(held) is dict and plain_json(held) == text else None
 
 

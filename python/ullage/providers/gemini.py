@@ -500,6 +500,9 @@ def from_provider(
 
 _CONTENT: Final = {"role", "parts"}
 _RESPONSE: Final = {"id", "name", "response"}
+_OF_CALL: Final = {"part", "no_id"}
+_OF_TEXT: Final = {"part"}
+_OF_THOUGHT: Final = {"part", "text"}
 _EXACT: Final = ({"output"}, {"error"})
 
 _OpenCalls = Callable[[], Sequence[tuple[str, str]]]
@@ -521,7 +524,7 @@ def read_plain(item: Item, position: int = 0, open_calls: _OpenCalls = tuple) ->
             block = _call_in(part, position, at)
         elif "functionResponse" in part:
             answer, block = part["functionResponse"], None
-            if len(part) != 1 or type(answer) is not dict or not answer.keys() <= _RESPONSE:
+            if len(part) != 1 or type(answer) is not dict or not _RESPONSE.issuperset(answer):
                 return None
             one = answer.get("id")
             if "id" not in answer:
@@ -564,7 +567,7 @@ def _is_signed(part: Any, kind: str = "") -> bool:
 
 def _call_in(part: dict[str, Any], position: int, at: int) -> Block | None:
     call = part["functionCall"]
-    if type(call) is not dict or not call.keys() <= _CALL or type(call.get("args")) is not dict:
+    if type(call) is not dict or not _CALL.issuperset(call) or type(call.get("args")) is not dict:
         return None
     name = call.get("name")
     own: dict[str, Any] = {}
@@ -638,16 +641,15 @@ def _plain_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any]
         return {"inlineData": data} if media.startswith("image/") else None
     own, part, size = NOTHING, NOTHING, len(block)
     if FOREIGN in block:
-        attached, size = own_data(block, SHAPE), size - 1
-        if attached is None:
+        own, size = own_data(block, SHAPE), size - 1
+        if own is None:
             return None
-        own = attached
         if "part" in own:
             part = own["part"]
             if not _is_signed(part):
                 return None
     if kind == "tool_use":
-        if size != 4 or not block.keys() >= BARE_CALL or not own.keys() <= {"part", "no_id"}:
+        if size != 4 or not block.keys() >= BARE_CALL or not _OF_CALL.issuperset(own):
             return None
         if type(block["input"]) is not dict or "thought" in part:
             return None
@@ -658,9 +660,9 @@ def _plain_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any]
         )
         calls[block["id"]] = call
         return {**part, "functionCall": {**call, "args": block["input"]}}
-    if kind == "text" and size == 2 and own.keys() <= {"part"} and "text" in block:
+    if kind == "text" and size == 2 and _OF_TEXT.issuperset(own) and "text" in block:
         return {"text": block["text"], **part}
-    if kind == "thinking" and own.keys() == {"part", "text"} and block.keys() == OWN_THOUGHT:
+    if kind == "thinking" and own.keys() == _OF_THOUGHT and block.keys() == OWN_THOUGHT:
         return {"text": block["thinking"], **part} if own["text"] else None
     return None
 
@@ -670,11 +672,10 @@ _RESULT: Final = {"type", "tool_use_id", "content", "is_error", FOREIGN}
 
 def _result_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
     content, call = block.get("content"), calls.get(block["tool_use_id"])
-    if call is None or not block.keys() <= _RESULT:
+    if call is None or not _RESULT.issuperset(block):
         return None
     if FOREIGN in block:
-        own = own_data(block, SHAPE, {"response"})
-        original = None if own is None else own["response"]
+        original = own_data(block, SHAPE, "response")
         if type(original) is not dict or original.keys() != {"response"}:
             return None
         response = original["response"]

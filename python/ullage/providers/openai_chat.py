@@ -634,16 +634,18 @@ _ANSWER_KEYS: Final = frozenset(("role", "content", "tool_calls"))
 _RESULT: Final = {"role", "tool_call_id", "content"}
 _CALL: Final = {"id", "type", "function"}
 _FUNCTION: Final = {"name", "arguments"}
+_OF_CALL: Final = {"call", "arguments"}
 
 
 def read_plain(item: Item, *_: object) -> Item | None:
     """One message in the internal view; `None`: it takes the longer way."""
     if type(item) is not dict:
         return None
-    item = without_nulls(item)
-    role, content = item.get("role"), item.get("content")
+    role = item.get("role")
     if role == "assistant":
-        return _answer_in(item, content)
+        return _answer_in(item)
+    item = without_nulls(item)
+    content = item.get("content")
     if role == "user":
         shown = type(content) is str or are_shown(content, "text", "image_url")
         plain = shown and item.keys() == _WORDS and content != USER_FILLER
@@ -663,18 +665,21 @@ def read_plain(item: Item, *_: object) -> Item | None:
     return {"role": "user", "content": [block]}
 
 
-def _answer_in(message: Item, content: Any) -> Item | None:
-    calls = message.get("tool_calls") or ()
+def _answer_in(message: Item) -> Item | None:
+    content, calls = message.get("content"), message.get("tool_calls") or ()
     blocks: list[Block] = []
-    extra: dict[str, Any] = {}
-    if not _ANSWER_KEYS.issuperset(message):
-        field = next((name for name in _REASONING_FIELDS if type(message.get(name)) is str), "")
-        if field:
+    extra = {
+        key: value
+        for key, value in message.items()
+        if value is not None and key not in _ANSWER_KEYS
+    }
+    for field in _REASONING_FIELDS if extra else ():
+        if type(extra.get(field)) is str:
             own = {FOREIGN: {SHAPE: {"field": field}}}
-            blocks.append({"type": "thinking", "thinking": message[field], **own})
-        extra = {key: message[key] for key in message if key not in _ANSWER_KEYS and key != field}
-        if FOREIGN in extra or not is_json(extra):
-            return None
+            blocks.append({"type": "thinking", "thinking": extra.pop(field), **own})
+            break
+    if extra and (FOREIGN in extra or not is_json(extra)):
+        return None
     if type(content) is str:
         if content and (calls or blocks):
             blocks.append({"type": "text", "text": content})
@@ -743,29 +748,26 @@ def _image_out(url: str) -> dict[str, Any]:
 
 
 def _result_out(block: Block) -> dict[str, Any] | None:
-    content, extra = block.get("content"), NOTHING
+    content = block.get("content")
     if type(content) is not str:
         content = bare_texts(content, "text", "text")
         if not content:
             return None
+    extra: Any = NOTHING
     if block.keys() != BARE_RESULT:
-        own = own_data(block, SHAPE, {"message"}) if len(block) == 4 else None
-        if own is None:
-            return None
-        extra = own["message"]
+        extra = own_data(block, SHAPE, "message") if len(block) == 4 else None
+    if extra is None:
+        return None
     return {**extra, "role": "tool", "tool_call_id": block["tool_use_id"], "content": content}
 
 
 def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any] | None:
     text: Any = None
-    extra = NOTHING
     calls: list[dict[str, Any]] = []
     thought: Mapping[str, Any] = NOTHING
-    if FOREIGN in message:
-        own = own_data(message, SHAPE, {"message"})
-        if own is None:
-            return None
-        extra = own["message"]
+    extra = own_data(message, SHAPE, "message") if FOREIGN in message else NOTHING
+    if extra is None:
+        return None
     if type(content) is str:
         return {**extra, "role": "assistant", "content": content}
     for block in content:
@@ -776,10 +778,10 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
                 return None
             calls.append(call)
         elif kind == "thinking":
-            own = own_data(block, SHAPE, {"field"})
-            if own is None or thought or block.keys() != OWN_THOUGHT:
+            field = own_data(block, SHAPE, "field")
+            if field is None or thought or block.keys() != OWN_THOUGHT:
                 return None
-            thought = {own["field"]: block["thinking"]}
+            thought = {field: block["thinking"]}
         elif text is not None or kind != "text" or block.keys() != BARE_TEXT:
             return None
         else:
@@ -796,7 +798,7 @@ def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
     own: Any = NOTHING
     if block.keys() != BARE_CALL:
         own = own_data(block, SHAPE) if len(block) == 5 else None
-        if own is None or not own.keys() <= {"call", "arguments"}:
+        if own is None or not _OF_CALL.issuperset(own):
             return None
     one = block["id"]
     if not 0 < len(one) <= rules.max_id_chars:

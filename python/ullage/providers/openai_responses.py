@@ -72,6 +72,8 @@ SHAPE: Final = "openai_responses"
 
 _PLAIN_HEAD = {"type": "message"}
 _CALL: Final = {"type", "call_id", "name", "arguments"}
+_OF_CALL: Final = {"arguments", "item"}
+_OF_TEXT: Final = {"head", "part"}
 _OUTPUT: Final = {"type", "call_id", "output"}
 _NO_INPUT = ("type", "id", "call_id", "status")
 
@@ -608,13 +610,11 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
 
 
 def _shown_out(message: Item, content: list[Block]) -> Item | None:
-    head: Any = {"type": "message"}
-    if FOREIGN in message:
-        own = own_data(message, SHAPE, {"head"})
-        head = {}
-        if own is None or own["head"] != head:
-            return None
+    carried = FOREIGN in message
+    if carried and own_data(message, SHAPE, "head") != {}:
+        return None
     parts = input_parts(content, "input_text", _image_out)
+    head = {} if carried else _PLAIN_HEAD
     return None if parts is None else {**head, "role": "user", "content": parts}
 
 
@@ -639,14 +639,12 @@ def _said_out(block: Block) -> Item | None:
         return _call_out(block)
     if kind == "text" and block.keys() == BARE_TEXT:
         return {"type": "message", "role": "assistant", "content": block["text"]}
-    own = own_data(block, SHAPE) if len(block) == 3 else None
-    if own is None:
-        return None
     if kind == "thinking":
-        item: Any = own["item"] if own.keys() == {"item"} and block.keys() == OWN_THOUGHT else None
+        item: Any = own_data(block, SHAPE, "item") if block.keys() == OWN_THOUGHT else None
         whole = type(item) is dict and item.get("type") == "reasoning"
         return dict(item) if whole and item.get("encrypted_content") else None
-    if kind != "text" or "head" not in own or not own.keys() <= {"head", "part"}:
+    own = own_data(block, SHAPE) if kind == "text" and len(block) == 3 else None
+    if own is None or "head" not in own or not _OF_TEXT.issuperset(own):
         return None
     if not own["head"].get("id"):
         return None
@@ -658,7 +656,7 @@ def _call_out(block: Block) -> dict[str, Any] | None:
     own: Any = {}
     if block.keys() != BARE_CALL:
         own = own_data(block, SHAPE) if len(block) == 5 else None
-        if own is None or not own.keys() <= {"arguments", "item"}:
+        if own is None or not _OF_CALL.issuperset(own):
             return None
     if not 0 < len(block["id"]) <= _MAX_ID_CHARS:
         return None

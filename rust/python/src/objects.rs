@@ -36,12 +36,27 @@ impl<'a, 'py> Marks<'a, 'py> {
     }
 
     /// Whether a walk over the object meets what comes next, which is used up.
+    #[inline]
     fn meets(&self, leaves: &mut Iter<'_, Py<PyAny>>, object: Borrowed<'_, 'py, PyAny>) -> bool {
         let Some(next) = leaves.next() else {
             return false;
         };
-        if next.is(&self.dict) {
-            let Some(dict) = exact::<PyDict>(object) else {
+        if next.is(&self.dict) || next.is(&self.list) {
+            return self.meets_inside(next, leaves, object);
+        }
+        next.is(object) && !next.is(&self.end)
+    }
+
+    /// `kind`: dict or list, as it was when it was held. Not part of `meets`: leaves, which are nearly all, are compared without a call.
+    #[inline(never)]
+    fn meets_inside(
+        &self,
+        kind: &Py<PyAny>,
+        leaves: &mut Iter<'_, Py<PyAny>>,
+        object: Borrowed<'_, 'py, PyAny>,
+    ) -> bool {
+        if kind.is(&self.dict) {
+            let Ok(dict) = object.cast_exact::<PyDict>() else {
                 return false;
             };
             let mut place = 0;
@@ -55,15 +70,13 @@ impl<'a, 'py> Marks<'a, 'py> {
                     return false;
                 }
             }
-        } else if next.is(&self.list) {
-            let Some(list) = exact::<PyList>(object) else {
+        } else {
+            let Ok(list) = object.cast_exact::<PyList>() else {
                 return false;
             };
             if !crate::list::items(list).all(|item| self.meets(leaves, item)) {
                 return false;
             }
-        } else {
-            return next.is(object) && !next.is(&self.end);
         }
         leaves.next().is_some_and(|next| next.is(&self.end))
     }
@@ -78,7 +91,7 @@ impl<'a, 'py> Marks<'a, 'py> {
         if leaves.len() >= MOST || room == 0 {
             return false;
         }
-        if let Some(dict) = exact::<PyDict>(object) {
+        if let Ok(dict) = object.cast_exact::<PyDict>() {
             leaves.push(self.dict.clone().unbind());
             let mut place = 0;
             while let Some([key, value]) = next_member(dict, &mut place) {
@@ -90,7 +103,7 @@ impl<'a, 'py> Marks<'a, 'py> {
                     return false;
                 }
             }
-        } else if let Some(list) = exact::<PyList>(object) {
+        } else if let Ok(list) = object.cast_exact::<PyList>() {
             leaves.push(self.list.clone().unbind());
             if !crate::list::items(list).all(|item| self.add(leaves, item, room - 1)) {
                 return false;
@@ -115,17 +128,6 @@ impl<'a, 'py> Marks<'a, 'py> {
             return leaves.into();
         }
         Leaves::default()
-    }
-}
-
-fn exact<'a, 'py, T>(object: Borrowed<'a, 'py, PyAny>) -> Option<Borrowed<'a, 'py, T>>
-where
-    T: pyo3::type_object::PyTypeInfo + pyo3::type_object::PyTypeCheck,
-{
-    if object.is_exact_instance_of::<T>() {
-        object.cast().ok()
-    } else {
-        None
     }
 }
 
