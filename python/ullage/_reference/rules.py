@@ -21,13 +21,12 @@ from ullage._engine.digests import (
     Role,
     Violation,
 )
-from ullage._reference.digest import plain
 from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:
     from ullage._reference.ledger import Ledger
 
-B, M = plain(BlockFlag), plain(MessageFlag)
+B, M = BlockFlag, MessageFlag
 
 # What the rules must know and the messages do not say: the model's limits, the request's other parts.
 

@@ -447,7 +447,7 @@ WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "u
 
 
 # Plain numbers: an enum's own operators are slow, and every message is asked.
-_USER_INPUT = int(MessageFlag.USER_INPUT)
+_USER_INPUT = MessageFlag.USER_INPUT
 _USER, _ASSISTANT, _RESULT = int(Role.USER), int(Role.ASSISTANT), int(BlockKind.TOOL_RESULT)
 _APART = (int(Role.SYSTEM), int(Role.NONE))
 

@@ -45,7 +45,7 @@ RECORD_HEAD = (
 RECORD_TAIL = "[The record ends here; the newest part follows as it was.]"
 
 # Plain numbers: an enum's own operators are slow, and every message is asked.
-_SUMMARY, _USER_INPUT = int(MessageFlag.SUMMARY), int(MessageFlag.USER_INPUT)
+_SUMMARY, _USER_INPUT = MessageFlag.SUMMARY, MessageFlag.USER_INPUT
 _ASSISTANT = int(Role.ASSISTANT)
 
 LEAST_WORDS = 8

@@ -381,7 +381,7 @@ def turn_starts(ledger: Any, start: int = 0) -> list[int]:
 
 
 # A plain number: an enum's own operators are slow, and every message may be asked.
-_USER_INPUT = int(MessageFlag.USER_INPUT)
+_USER_INPUT = MessageFlag.USER_INPUT
 
 
 def newest_input(view: Any) -> int | None:

@@ -159,10 +159,10 @@ _PATH_KEYS = (
 
 # As plain numbers: operators of enumerations cost more than the rest of a look.
 _ASSISTANT = int(Role.ASSISTANT)
-_HAS_MEDIA, _HAS_USAGE = int(MessageFlag.HAS_MEDIA), int(MessageFlag.HAS_USAGE)
-_IS_ERROR = int(BlockFlag.IS_ERROR)
-NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
-_SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
+_HAS_MEDIA, _HAS_USAGE = MessageFlag.HAS_MEDIA, MessageFlag.HAS_USAGE
+_IS_ERROR = BlockFlag.IS_ERROR
+NESTED_MEDIA = BlockFlag.NESTED_MEDIA
+_SHORTENED = BlockFlag.CLEARED | BlockFlag.OFFLOADED
 _NOTHING: Mapping[str, Any] = {}
 
 

@@ -209,10 +209,10 @@ def _int(value: Any) -> int:
 class RowFlag:
     """Facts about a line that the fold needs, bits of `RecordLine.flags`: those of a digest as plain numbers, whose operators make no object."""
 
-    SIDECHAIN = int(MessageFlag.SIDECHAIN)
-    SYNTHETIC = int(MessageFlag.SYNTHETIC)
-    SUMMARY = int(MessageFlag.SUMMARY)
-    PROMPT = int(MessageFlag.USER_INPUT)  # a user's own, of none of the kinds before
+    SIDECHAIN = MessageFlag.SIDECHAIN
+    SYNTHETIC = MessageFlag.SYNTHETIC
+    SUMMARY = MessageFlag.SUMMARY
+    PROMPT = MessageFlag.USER_INPUT  # a user's own, of none of the kinds before
 
 
 class RecordLine(NamedTuple):
