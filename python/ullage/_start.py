@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import cache, partial
@@ -144,6 +145,7 @@ if TYPE_CHECKING:
     import unicodedata as unicodedata
     import uuid as uuid
     from re import compile as pattern
+    from typing import NamedTuple as NamedTuple
 
     import orjson as orjson
 else:
@@ -154,6 +156,19 @@ else:
 
     def pattern(text: str | bytes, flags: int = 0) -> _Late:
         return _Late(partial(re.compile, text, flags))
+
+    class _NamedTuples(type):
+        """What `typing.NamedTuple` makes, in half the time: that compiles each annotation, and exchanges the bases of the class at the end."""
+
+        def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
+            types = body.get("__annotations__", {})
+            made = namedtuple(name, types, defaults=[body[key] for key in types if key in body])
+            for key in [key for key in body if key not in types]:
+                setattr(made, key, body[key])
+            made.__new__.__annotations__ = types
+            return made
+
+    NamedTuple = type.__new__(_NamedTuples, "NamedTuple", (), {})
 
 
 class _Signature:

@@ -6,7 +6,9 @@ The numbers are part of the contract between the engines (`rust/core/src/digest.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+from ullage._start import NamedTuple
 
 
 class Role(IntEnum):

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from ullage._start import orjson, pathlib, pattern
+from ullage._start import NamedTuple, orjson, pathlib, pattern
 from ullage.facts.words import clean, flat_text
 
 # The kind of tool that a name means, however an agent spells it: `Read`, `read_file`, `mcp__fs__read_file` are one family.

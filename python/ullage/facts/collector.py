@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from ullage._engine import core
-from ullage._start import Frozen, orjson, pattern
+from ullage._start import Frozen, NamedTuple, orjson, pattern
 from ullage.facts import names, rules, sections, tallies, words, work
 from ullage.facts.calls import Action, CallEffect, listed_in, read_call
 from ullage.facts.model import (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
-from ullage._start import Frozen
+from ullage._start import Frozen, NamedTuple
 from ullage.facts.calls import Action
 from ullage.facts.names import NameKind, is_well_known
 from ullage.facts.sections import Previous

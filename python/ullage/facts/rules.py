@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from enum import IntEnum, StrEnum
 from functools import cache, cached_property, lru_cache
-from typing import NamedTuple
 
 from ullage._engine import core
-from ullage._start import pattern, table
+from ullage._start import NamedTuple, pattern, table
 from ullage.facts.model import UserInput
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import unfenced

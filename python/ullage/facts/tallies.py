@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from posixpath import basename, normpath
-from typing import NamedTuple
 
 from ullage._engine import core
-from ullage._start import pattern
+from ullage._start import NamedTuple, pattern
 from ullage.facts.calls import Action, CallEffect, describe
 from ullage.facts.model import (
     AgentRun,

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ullage._engine.digests import Violation
-from ullage._start import hashlib, orjson
+from ullage._start import NamedTuple, hashlib, orjson
 from ullage.legality.draft import error_at
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 

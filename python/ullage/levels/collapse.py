@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag, Role
-from ullage._start import Frozen, hashlib, pattern
+from ullage._start import Frozen, NamedTuple, hashlib, pattern
 from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
 from ullage.facts.sections import newest_item

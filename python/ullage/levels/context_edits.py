@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage._start import NamedTuple
 from ullage.counting.calibration import Weights
 from ullage.counting.models import Model
 from ullage.exceptions import InvalidPolicy

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag, Role
+from ullage._start import NamedTuple
 from ullage.counting.calibration import Weights, measure_of
 from ullage.facts.sections import parse_summary, read_user_messages
 from ullage.facts.words import (

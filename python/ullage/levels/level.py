@@ -22,9 +22,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from ullage._engine.digests import BlockKind, MessageFlag
+from ullage._start import NamedTuple
 from ullage.counting.models import Model
 from ullage.effects import Effect, Flow, Summarize, Together
 from ullage.facts.words import is_host_only

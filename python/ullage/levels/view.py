@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ullage._engine import core
 from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role
-from ullage._start import Frozen
+from ullage._start import Frozen, NamedTuple
 from ullage.counting.calibration import Weights
 from ullage.facts.sections import alone, holds, newest_item, without
 from ullage.facts.words import Standing, standing_in, standing_left

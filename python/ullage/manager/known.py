@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from os import PathLike
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ullage._engine import core
-from ullage._start import orjson
+from ullage._start import NamedTuple, orjson
 from ullage.compaction.effects_runner import Providers, arun_flow, run_flow_on_thread
 from ullage.counting.calibration import Weights, weights_for
 from ullage.counting.models import Model, ModelTable

@@ -12,11 +12,12 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 import orjson
 
+from ullage._start import NamedTuple
 from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.proxy.client_calls import (
     AskedCompaction,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from ullage._start import Frozen, orjson, pattern
+from ullage._start import Frozen, NamedTuple, orjson, pattern
 from ullage.facts.calls import describe, read_call
 from ullage.facts.words import blocks_of, text_of
 from ullage.messages import role_of

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter, itemgetter
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from ullage._engine import core
-from ullage._start import Frozen, orjson, pattern
+from ullage._start import Frozen, NamedTuple, orjson, pattern
 from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import tallies

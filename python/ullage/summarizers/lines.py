@@ -11,10 +11,10 @@ from heapq import heapify, heappop, heapreplace
 from itertools import chain, filterfalse, pairwise
 from math import log1p
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ullage._engine import core
-from ullage._start import pattern
+from ullage._start import NamedTuple, pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.calls import Action, family_of
 from ullage.facts.collector import WILL, figures

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ullage._engine.digests import MessageFlag
+from ullage._start import NamedTuple
 from ullage.messages import BOUNDARY, CLEARED, Item
 
 Record = dict[str, Any]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from ullage._start import NamedTuple
 from ullage.messages import Block, Content, Item, message_of
 from ullage.transcript.records import as_mapping, as_string, as_strings
 

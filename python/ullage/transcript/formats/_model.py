@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ullage._start import json, orjson
+from ullage._start import NamedTuple, json, orjson
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import BOUNDARY, Block, StoredEntry
 from ullage.providers._common import place_result
