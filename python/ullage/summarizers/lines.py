@@ -49,10 +49,10 @@ from ullage.facts.tallies import (
 from ullage.facts.words import unfenced
 from ullage.facts.work import FINISHED, details_row, numbered, read_tasks, task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
-from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
 
 if TYPE_CHECKING:
     from ullage.summarizers.extractive import ExtractiveSummarizer
+    from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
 
 
 # The list of names in a summary: as many as fit, best first, each with the file or command that it belongs to.
