@@ -162,11 +162,11 @@ else:
 
         def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
             types = body.get("__annotations__", {})
-            made = namedtuple(name, types, defaults=[body[key] for key in types if key in body])
+            record = namedtuple(name, types, defaults=[body[key] for key in types if key in body])
             for key in [key for key in body if key not in types]:
-                setattr(made, key, body[key])
-            made.__new__.__annotations__ = types
-            return made
+                setattr(record, key, body[key])
+            record.__new__.__annotations__ = types
+            return record
 
     NamedTuple = type.__new__(_NamedTuples, "NamedTuple", (), {})
 

@@ -449,7 +449,7 @@ class Collector:
     def _last_words(self) -> list[Statement]:
         """The newest statement, which ends its turn unless it announced a call."""
         return [
-            replace(s, closing=s.closing or s.index > self._called_at)
+            s._replace(closing=s.closing or s.index > self._called_at)
             for s in self._statements[-1:]
         ]
 

@@ -625,7 +625,7 @@ def _figures(facts: Facts) -> list[Statement]:
             # Half of its figures have to be new: a result in other words says nothing new.
             numbers = set(_NUMBER.findall(text))
             if 2 * len(numbers - reported) >= len(numbers) or text in by_text:
-                by_text.setdefault(text, replace(statement, text=text))
+                by_text.setdefault(text, statement._replace(text=text))
             reported |= numbers
         if len(by_text) >= FIGURES:
             break

@@ -251,7 +251,7 @@ def _joined(text: str, spans: Sequence[Span]) -> str:
     return ("\n" if "\n" in text else " ").join(part for part in parts if part)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Row:
     number: int
     entry: UserInput

@@ -289,7 +289,7 @@ _Part: TypeAlias = tuple[int, Block | str]
 """Place of the entry that it came from, and a block; a string content is one part. A plain tuple: one is made for each block."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Step:
     """One response (none at the very start), the results that answer it, and what else was said."""
 
