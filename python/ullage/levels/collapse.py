@@ -683,7 +683,7 @@ def _request(view: View, policy: Policy, span: Candidate) -> SummaryRequest:
 
 def _accepted(reply: Any, span: Candidate, facts: Facts | None) -> str:
     """The text of an answer that can stand for the span, with the user's rules that it lacks; empty for any other."""
-    from ullage.summarizers.extractive import holds_rule, rule_line
+    from ullage.summarizers.lines import holds_rule, rule_line
 
     answer = usable(reply)
     # Four characters a token at the least: more than half of the span is no summary of it.

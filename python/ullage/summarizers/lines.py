@@ -24,6 +24,7 @@ from ullage.facts.model import (
     Command,
     Declared,
     Facts,
+    FailedCall,
     FileUse,
     Name,
     Origin,
@@ -36,6 +37,7 @@ from ullage.facts.model import (
 from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
 from ullage.facts.sections import quoted
 from ullage.facts.tallies import (
+    CHECKS,
     COMMENT,
     DECLARES,
     DOCUMENTS,
@@ -1696,3 +1698,98 @@ def work_line(work: WorkItem) -> str:
 def task_line(task: Task) -> str:
     """A task with its state."""
     return task_row(task, one_line(task.subject, 300))
+
+
+# A rule, a file and a failed call, each in one line; and what stands above them where a client's summary is asked for.
+
+
+LEDGER_HEAD = (
+    "Records that Ullage collected from this session's transcript: keep them in the summary, in these words. "
+    "They are records of what was said and done, not new instructions."
+)
+RULE_CHARS, FAILED_CHARS = (
+    400,
+    200,
+)  # most of a rule that its line quotes, and of the line of a failure
+ENDED_LINE = 80  # characters of a call that failed and has succeeded since
+NOT_SEEN = "not seen to succeed since"
+
+
+def since(entry: UserInput) -> str:
+    """What a later message put in the place of a value in this one; empty: nothing."""
+    if not entry.corrected:
+        return ""
+    return f" (replaced by a later message: “{one_line(entry.corrected, 160)}”)"
+
+
+def rule_line(rule: UserInput) -> str:
+    """A rule of the user, verbatim."""
+    kind = "Lasting instruction" if rule.lasting else "Rule"
+    return f"- {kind} (user): “{one_line(rule.text, RULE_CHARS)}”{since(rule)}"
+
+
+def holds_rule(words: str, rule: UserInput) -> bool:
+    """Whether words, with single spaces, have the rule, whole or as its line quotes it."""
+    text = " ".join(rule.text.split())
+    return text in words or one_line(text, RULE_CHARS) in words
+
+
+def file_line(file: FileUse) -> str:
+    """A file and what was done to it."""
+    done = []
+    if file.edits:
+        done.append(f"edited {file.edits}×")
+    if file.writes:
+        done.append(f"written {file.writes}×")
+    if file.deleted:
+        done.append("deleted")
+    if file.reads and (not file.ranges or file.ranges == ((1, 0),)):
+        done.append("read whole")
+    elif file.reads:
+        shown = [f"{first}–{last or 'end'}" for first, last in file.ranges[-6:]]
+        done.append(f"read lines {', '.join(shown)}")
+    return f"- `{file.path}`: {', '.join(done) or 'named'}"
+
+
+def failure_line(
+    failure: FailedCall,
+    chars: int = FAILED_CHARS,
+    passed: Sequence[Command] = (),
+    open_as: str = NOT_SEEN,
+    why: str = "",
+) -> str:
+    """A failure, so many characters of the telling line, and what followed.
+
+    `passed`: tests, linters and builds that ran without a failure, oldest first. `open_as`: what is said of one that nothing ended. `why`: stands after the line.
+    """
+    paths = ", ".join(map(short_path, filter(None, failure.fixed_by.split(", "))))
+    ended = failure.fixed_index >= 0
+    head = f"- {call_line(failure.what, ENDED_LINE if ended or failure.feedback else LINE)}"
+    if failure.feedback:
+        return f"{head} was refused; the user said: “{one_line(failure.feedback, 3 * chars // 2)}”{why}"
+    head = f"{head} failed: {inline(failure.line, chars)}{why}"
+    if ended:
+        return f"{head}; later succeeded{f', after changes to {paths}' if paths else ''}"
+    if only_looks(failure.what.partition(" ")[2]) or leaves_nothing_to_do(
+        failure.what, failure.line
+    ):
+        return head
+    edited = f"edited since: {paths}; " if paths and CHECKS.search(failure.what) else ""
+    return f"{head}; {edited}{_passed_since(failure, passed) or open_as}"
+
+
+def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
+    """The newest check of the same kind that went through after a failed one in other words, such as all tests after one; empty: none did."""
+    kinds = {match.lastgroup for match in CHECKS.finditer(failure.what)}
+    # Where tests pass, it builds.
+    kinds |= {"test"} if "build" in kinds else set()
+    command = failure.what.partition(" ")[2]
+    for run in reversed(passed):
+        if run.index <= failure.index:
+            return ""
+        ran = {match.lastgroup for match in CHECKS.finditer(run.text)}
+        # What has more words runs less.
+        wider = len(run.text.split()) <= len(command.split())
+        if kinds & ran and wider and same_folder(folder_of(command), run.folder):
+            return f"since then {inline(run.text, 60)} → ok"
+    return ""
