@@ -93,7 +93,7 @@ class AutoCompactor(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Extras:
     """What goes into a request besides its messages.
 
