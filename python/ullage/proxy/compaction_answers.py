@@ -53,7 +53,7 @@ MOST_VALUES = 500_000
 """Maximum commas and opening brackets in them, and so values, at up to 100 bytes each."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Budget:
     """The budget left for unpacking a request's items."""
 
