@@ -6,7 +6,7 @@ half of its time, and used few of them.
 
 `dataclass(frozen=True)` compiles up to seven methods for each class, which was a quarter of what importing a `ContextManager` took:
 those of `Frozen` are written once. In return an instance takes three times as long to make, so what is made for each message or
-request is a dataclass of its own.
+request is a dataclass of its own, or a named tuple: those have half of what they took, too.
 """
 
 from __future__ import annotations

@@ -120,9 +120,4 @@ def test_patterns_that_need_no_second_look() -> None:
     assert set_of.look("hi k") == (6, 2)
     assert set_of.look("=D") == (10, 10)
     cased = core.PatternSet([r"(?-i:Ab)|[C-E]\S", r"[C-E]\S"])
-    assert [cased.look(text) for text in ("Ab", "aB", "dX", "d ")] == [
-        (1, 1),
-        (0, 0),
-        (3, 3),
-        (0, 0),
-    ]
+    assert [cased.look(text) for text in ("Ab", "aB", "dX")] == [(1, 1), (0, 0), (3, 3)]

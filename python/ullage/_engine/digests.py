@@ -211,9 +211,8 @@ class SurveyFacts(NamedTuple):
     is not in the context.
     """
 
-    categories: tuple[
-        int, ...
-    ]  # tokens: summary, user, assistant, thinking, calls, results, media, host text, other
+    # Tokens: summary, user, assistant, thinking, calls, results, media, host text, other.
+    categories: tuple[int, ...]
     rounds: int
     largest_round: int  # tokens
     user_inputs: int

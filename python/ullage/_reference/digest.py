@@ -6,7 +6,7 @@ import base64
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ullage._engine.digests import BlockFlag
+from ullage._engine.digests import BlockFlag as F
 from ullage._reference.text import _U32, ImageRule, Weights, _integer, _string
 
 if TYPE_CHECKING:
@@ -132,7 +132,6 @@ _ALPHABET: Final = re.compile("[A-Za-z0-9+/]+")
 # Where images and documents keep their data. The twin of `rust/core/src/digest/sources.rs`.
 
 
-F = BlockFlag
 _FORMATS: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _MIB: Final = 1 << 20
 

@@ -15,7 +15,7 @@ from ullage._engine.digests import (
     BlockKind,
     KeepWindow,
     MessageDigest,
-    MessageFlag,
+    MessageFlag as F,
     Role,
 )
 from ullage._reference.read import Strings, read_item
@@ -29,7 +29,6 @@ from ullage.exceptions import InvalidMessage, InvalidPolicy
 # in `rust/core/src/ledger.rs`.
 
 
-F = MessageFlag
 CALLS = frozenset({int(BlockKind.TOOL_USE), int(BlockKind.SERVER_TOOL_USE)})
 RESULTS = frozenset({int(BlockKind.TOOL_RESULT), int(BlockKind.SERVER_TOOL_RESULT)})
 

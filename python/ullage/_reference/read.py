@@ -13,10 +13,10 @@ from ullage._engine.digests import (
     MESSAGE_KEYS,
     SERVER_RESULT_KEYS,
     BlockDigest,
-    BlockFlag,
+    BlockFlag as B,
     BlockKind,
     MessageDigest,
-    MessageFlag,
+    MessageFlag as F,
     Role,
     known_keys,
 )
@@ -408,7 +408,6 @@ COMPACTED_START: Final = "[Compacted:"
 OFFLOADED_START: Final = "<persisted-output>"
 
 _ID = re.compile(r"[A-Za-z0-9_-]+\Z")
-B = BlockFlag
 K = BlockKind
 
 _TYPES: Final = {
@@ -753,7 +752,6 @@ _READERS: Final = {
     K.TOOL_CHANGE: _read_tool_change,
 }
 
-F = MessageFlag
 _ROLES: Final = {
     "user": Role.USER,
     "assistant": Role.ASSISTANT,

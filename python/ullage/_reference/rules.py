@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 from ullage._engine.digests import (
     BlockDigest,
-    BlockFlag,
+    BlockFlag as B,
     BlockKind,
     MessageDigest,
-    MessageFlag,
+    MessageFlag as M,
     Role,
     Violation,
 )
@@ -25,8 +25,6 @@ from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:
     from ullage._reference.ledger import Ledger
-
-B, M = BlockFlag, MessageFlag
 
 # What the rules must know and the messages do not say: the model's limits, the request's other parts.
 

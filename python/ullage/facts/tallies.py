@@ -42,9 +42,8 @@ class CallOutcome(NamedTuple):
 
 REFUSED = "The user doesn't want to"
 _REFUSED = (REFUSED, "[Request interrupted by user")
-_NOT_RUN = (
-    "<tool_use_error>Sibling tool call errored"  # Claude Code's, of calls next to one that failed
-)
+# Claude Code's, of calls next to one that failed.
+_NOT_RUN = "<tool_use_error>Sibling tool call errored"
 HEAD_CHARS = 600
 # A command that went on when its call returned; a later call may report its end.
 LEFT_RUNNING = CallOutcome(None, None, "left running", "")

@@ -442,9 +442,8 @@ class Host:
     ahead: Ahead | None = None
     background: BackgroundFlow = field(default_factory=BackgroundFlow)
     logged: bool = False
-    store: None = (
-        None  # a compaction is installed nowhere else: its lines are written when the call ends
-    )
+    # A compaction is installed nowhere else: its lines are written when the call ends.
+    store: None = None
 
     def is_logged(self, log: TranscriptLog) -> None:
         """From now on the conversation is in a log, whose path hooks and the model get unless the host named another."""

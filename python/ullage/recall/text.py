@@ -98,9 +98,8 @@ def _escaped(char: re.Match[str]) -> str:
 # Messages of the history under a name of their own.
 
 
-TITLE_CHARS: Final = (
-    100  # the model reads a list of titles: a longer one costs tokens for each removed part
-)
+# The model reads a list of titles: a longer one costs tokens for each removed part.
+TITLE_CHARS: Final = 100
 
 
 def title_of(item: Any) -> str:

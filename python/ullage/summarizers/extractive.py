@@ -70,9 +70,8 @@ def _prompts(facts: Facts) -> list[UserInput]:
 
 # A bare `/mode` or `hi`; a sentence in a script without blanks is more, and so is the name of a skill.
 _OPENS_NOTHING = pattern(r"/?[a-zA-Z]{1,16}\W{0,3}")
-SHORT_TEXT = (
-    80  # characters of a failure, of what a search found and of a task, where they are short
-)
+# Characters of a failure, of what a search found and of a task, where they are short.
+SHORT_TEXT = 80
 ROWS_CHARS = 600, 240  # of the lines of a failure that nothing ended; where there is little room
 SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
 STEPS = 12  # newest calls that section 8 has at least, also of earlier turns

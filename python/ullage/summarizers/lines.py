@@ -694,9 +694,8 @@ _STARTED = pattern(
     r"\brunning \d+ tests?\b|diagnostics not shown|^(?:tool_uses|total_tokens|duration_ms|subagent_tokens)\b",
     re.I,
 )
-_KEYED = pattern(
-    r"\W?[\"'][\w-]+[\"']: "
-)  # a field of an object says little, also if it was named later
+# A field of an object says little, also if it was named later.
+_KEYED = pattern(r"\W?[\"'][\w-]+[\"']: ")
 FEW_ADDRESSES = 2
 # Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
 LEAST_PAIRS = 3
