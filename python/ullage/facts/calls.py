@@ -55,12 +55,10 @@ def family_of(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _fits(name: str, wanted: str) -> bool:
-    if fnmatchcase(name.lower(), wanted.lower()):
-        return True
     if any(sign in wanted for sign in "*?["):
-        return False
+        return fnmatchcase(name.lower(), wanted.lower())
     family = family_of(wanted)
-    return bool(family) and family_of(name) == family
+    return name.lower() == wanted.lower() or (bool(family) and family_of(name) == family)
 
 
 def matches(name: str, wanted: Iterable[str]) -> bool:
