@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ullage._engine import core
+from ullage._engine.digests import FoldedContext
 from ullage._start import uuid
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import (
@@ -30,11 +31,10 @@ from ullage.transcript.records import (
     as_strings,
     mark_of,
 )
+from ullage.transcript.render import to_messages
 
 if TYPE_CHECKING:
-    from ullage._engine.digests import FoldedContext
     from ullage.counting.calibration import Weights
-from ullage.transcript.render import to_messages
 
 # Messages that a user typed while the agent worked, and that stand in `queue-operation` lines only.
 #
