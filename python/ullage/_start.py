@@ -6,7 +6,7 @@ half of its time, and used few of them.
 
 `dataclass(frozen=True)` compiles up to seven methods for each class, which was a quarter of what importing a `ContextManager` took:
 those of `Frozen` are written once. In return an instance takes three times as long to make, so what is made for each message or
-request is a dataclass of its own.
+request is a dataclass of its own, or a named tuple: those have half of what they took, too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import cache, partial
@@ -144,6 +145,7 @@ if TYPE_CHECKING:
     import unicodedata as unicodedata
     import uuid as uuid
     from re import compile as pattern
+    from typing import NamedTuple as NamedTuple
 
     import orjson as orjson
 else:
@@ -154,6 +156,19 @@ else:
 
     def pattern(text: str | bytes, flags: int = 0) -> _Late:
         return _Late(partial(re.compile, text, flags))
+
+    class _NamedTuples(type):
+        """What `typing.NamedTuple` makes, in half the time: that compiles each annotation, and exchanges the bases of the class at the end."""
+
+        def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
+            types = body.get("__annotations__", {})
+            record = namedtuple(name, types, defaults=[body[key] for key in types if key in body])
+            for key in [key for key in body if key not in types]:
+                setattr(record, key, body[key])
+            record.__new__.__annotations__ = types
+            return record
+
+    NamedTuple = type.__new__(_NamedTuples, "NamedTuple", (), {})
 
 
 class _Signature:

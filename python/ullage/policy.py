@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, NamedTuple, Self, TypeVar, cast, dataclass_transform
+from typing import Any, Final, Self, TypeVar, cast, dataclass_transform
 
-from ullage._start import Frozen, pathlib
+from ullage._start import Frozen, NamedTuple, pathlib
 from ullage.exceptions import InvalidPolicy
 
 _T = TypeVar("_T")

@@ -197,9 +197,8 @@ def test_of_two_at_once_one_wins(form, log, monkeypatch):
 
     def slow_look() -> Any:
         found = look()
-        time.sleep(
-            0.05
-        )  # so that both have looked before one writes, unless something holds them apart
+        # So that both have looked before one writes, unless something holds them apart.
+        time.sleep(0.05)
         return found
 
     monkeypatch.setattr(log, "resume", slow_look)

@@ -63,9 +63,8 @@ def test_project_instructions_survive_a_summary_verbatim():
     done = ullage.compact([first, *rounds(30)])
     assert done.compacted
     assert held(done.messages) == (80, 1)
-    assert done.messages[0]["content"] == [
-        first["content"][0]
-    ]  # the host's block, without the user's
+    # The host's block, without the user's.
+    assert done.messages[0]["content"] == [first["content"][0]]
     assert "RULE" not in str(done.messages[1]["content"])
     assert "Opened with: “Port the parser.”" in done.messages[1]["content"]
 

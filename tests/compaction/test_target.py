@@ -495,9 +495,8 @@ def test_a_large_newest_round_leaves_the_summary_the_room_of_the_target():
     items = [*talk, user("read it"), *called(0, words(34_000))]
     report = compact(items, model=MODEL, target_tokens=140_000, overhead_tokens=0).report
     assert report.messages_after > 110_000  # the round stays
-    assert (
-        report.summary_tokens > 1_500
-    )  # of which 400 would be left without it; 1 % of the target may stay free
+    # Of which 400 would be left without it; 1 % of the target may stay free.
+    assert report.summary_tokens > 1_500
 
 
 @pytest.mark.parametrize("target", [250, 300, 400])

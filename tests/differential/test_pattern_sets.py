@@ -20,6 +20,8 @@ SETS = (
     commitments.patterns().findings,
     commitments.patterns().sentences,
     commitments.patterns().content,
+    commitments._marks().lines,
+    commitments._marks().reported,
     SearchedPatterns((r"a(?!b)[\[&~]", r"^(?<=x(?:y|z))é?[’']\s\Bq$", r"[^é]\b(?=\)|])[)]{2}")),
 )
 FILTERS = [core.PatternSet(each._texts) for each in SETS]
@@ -27,7 +29,7 @@ WIDE = [core.PatternSet(each._texts, wide=True) for each in SETS]
 WORDS = st.sampled_from(
     "always never mind from now on do not don't don’t must should make sure use instead of tabs we decided to I'll go with TODO : still need to "
     "not yet done open [ ] please prefer no longer keep it before you ask me first decision is agreed that nie immer nicht siempre a[ a& yq )) "
-    "it works ? . , ; ! ( - * > actually wrong approved yes stop leave the file alone unless only exactly fixed that was said they".split(
+    "it works ? . , ; ! ( - * > actually wrong approved yes stop leave the file alone unless only exactly fixed that was said they NEVER Must Re: Dear Ana Said".split(
         " "
     )
 )
@@ -117,3 +119,5 @@ def test_patterns_that_need_no_second_look() -> None:
     assert set_of.look("|C") == (1, 0)
     assert set_of.look("hi k") == (6, 2)
     assert set_of.look("=D") == (10, 10)
+    cased = core.PatternSet([r"(?-i:Ab)|[C-E]\S", r"[C-E]\S"])
+    assert [cased.look(text) for text in ("Ab", "aB", "dX")] == [(1, 1), (0, 0), (3, 3)]

@@ -134,7 +134,7 @@ BARE = {
 
 @pytest.mark.parametrize(("item", "flags"), BARE.values(), ids=BARE)
 def test_message_flags(engine: Any, item: Any, flags: int) -> None:
-    assert MessageFlag(engine.Ledger(None, [item]).message(0).flags) == MessageFlag(flags)
+    assert engine.Ledger(None, [item]).message(0).flags == flags
 
 
 def entry(message: Any = None, **more: Any) -> dict[str, Any]:
@@ -160,7 +160,7 @@ ENTRIES = {
 
 @pytest.mark.parametrize(("item", "flags"), ENTRIES.values(), ids=ENTRIES)
 def test_entry_flags(engine: Any, item: Any, flags: int) -> None:
-    assert MessageFlag(engine.Ledger(None, [item]).message(0).flags) == MessageFlag(flags)
+    assert engine.Ledger(None, [item]).message(0).flags == flags
 
 
 def test_entries_without_a_message_cost_nothing(engine: Any) -> None:
@@ -514,7 +514,7 @@ BLOCKS = {
 
 @pytest.mark.parametrize(("block", "flags"), BLOCKS.values(), ids=BLOCKS)
 def test_block_flags(engine: Any, block: Any, flags: int) -> None:
-    assert BlockFlag(one(engine, block).flags) == BlockFlag(flags)
+    assert one(engine, block).flags == flags
 
 
 NAMES = {
@@ -671,7 +671,7 @@ def test_tool_calls(engine: Any, item: Any, flags: int, chars: int, name: str) -
     ledger = engine.Ledger(None, [message])
     said, digest = ledger.blocks(0)
     assert (said.kind, digest.kind) == (BlockKind.TEXT, BlockKind.TOOL_USE)
-    assert BlockFlag(digest.flags) == BlockFlag(flags)
+    assert digest.flags == flags
     assert (digest.chars, ledger.string(digest.name)) == (chars, name)
 
 

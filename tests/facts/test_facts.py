@@ -649,9 +649,8 @@ def test_openai_messages():
     ]
     facts = collect(items)
     assert facts.files[0].path == "/a.py"
-    assert (
-        facts.standing == ()
-    )  # the host's words stand in the conversation, and are no rule of the user
+    # The host's words stand in the conversation, and are no rule of the user.
+    assert facts.standing == ()
 
 
 def deep(levels: int) -> dict:

@@ -35,9 +35,8 @@ def case_of(name: str, case: Case) -> Case:
     if name == "pydantic_ai" and case.ids == "one":
         return replace(case, ids="single")  # it refuses an answer with two calls of one id
     if name == "google_adk" and tuple(map(int, version("google-adk").split(".")[:2])) < (2, 13):
-        return replace(
-            case, ids="own"
-        )  # older releases show a call under the newest call of its id
+        # Older releases show a call under the newest call of its id.
+        return replace(case, ids="own")
     if name == "google_adk" and case.ids == "one" and case.approvals:
         return replace(case, ids="single")  # the approval names the call by its id
     if name == "smolagents" and case.ids == "one":

@@ -174,9 +174,8 @@ def test_openai_compacts_and_takes_its_own_items_back(server, gpt):
     opaque = [item for item in made if item.get("type") == "compaction"]
     assert len(opaque) == 1
     assert opaque[0]["encrypted_content"]
-    gpt.responses.create(
-        model="gpt-5.2", store=False, **sent.parts
-    )  # the server knows its own item again
+    # The server knows its own item again.
+    gpt.responses.create(model="gpt-5.2", store=False, **sent.parts)
     opaque[0]["encrypted_content"] += "x"
     with pytest.raises(openai.BadRequestError):
         gpt.responses.create(model="gpt-5.2", store=False, input=made)

@@ -70,9 +70,8 @@ def test_what_is_not_broken_stays_the_same_object(provider: str, without: int) -
     assert validate(done.messages, provider=provider, **AROUND[provider]).ok
     assert repair(done.messages, provider=provider, **AROUND[provider]).messages is done.messages
     kept = sum(any(item is each for each in broken) for item in done.messages)
-    assert (
-        kept >= len(broken) - 3
-    )  # two that become neighbours are joined, and the next one answers
+    # Two that become neighbours are joined, and the next one answers.
+    assert kept >= len(broken) - 3
 
 
 def test_a_touched_message_of_bedrock_keeps_its_bytes_and_what_is_new() -> None:

@@ -186,9 +186,8 @@ def test_a_snipped_result_is_bounded_however_long_it_was(size, text):
 def test_the_ladder_snips_results_only_under_pressure_and_after_an_answer():
     ladder = Policy.ladder()
     view = view_of((call(1), result(1, lines(1_000))))
-    assert (
-        act(snip.LEVEL, context_of(view, ladder, percent=99)) is None
-    )  # the model has not seen it
+    # The model has not seen it.
+    assert act(snip.LEVEL, context_of(view, ladder, percent=99)) is None
     view.add({"role": "assistant", "content": "I see."})
     assert act(snip.LEVEL, context_of(view, ladder, percent=39)) is None
     assert act(snip.LEVEL, context_of(view, ladder, percent=40)) is not None

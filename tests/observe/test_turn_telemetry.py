@@ -82,9 +82,8 @@ def test_a_conversation_by_the_conventions(seen):
     assert reads["predicted"] == reads["reported"] > 0
     shown = str([span.to_json() for span in found]) + str(metrics)
     assert SECRET not in shown
-    assert "conversation.id" not in str(
-        metrics
-    )  # one series for each conversation would be too many
+    # One series for each conversation would be too many.
+    assert "conversation.id" not in str(metrics)
 
 
 def test_a_failed_request(seen):

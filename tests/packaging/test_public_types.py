@@ -71,6 +71,7 @@ class _Runnable(Generic[_Given, _Made]):
 
 
 LATE = {
+    "AnyProvider": ullage.providers.AnyProvider,
     "BaseMessage": object,
     "BetaAbstractMemoryTool": object,
     "Runnable": _Runnable,
@@ -100,8 +101,10 @@ LATE = {
     "Repair": ullage.legality.Repair,
     "Request": ullage.manager.values.Request,
     "RequestRecord": ullage.manager.questions.RequestRecord,
+    "Summarizer": ullage.summarizers.protocol.Summarizer,
     "ToolAnswer": ullage.recall.text.ToolAnswer,
     "TranscriptLog": ullage.TranscriptLog,
+    "Weights": ullage.counting.Weights,
     "Writer": ullage.summarizers.protocol.Writer,
     "WriterLike": ullage.summarizers.protocol.WriterLike,
 }

@@ -98,9 +98,8 @@ class Program:
     """
 
     package: ClassVar[str]
-    rules_file: ClassVar[str] = (
-        "AGENTS.md"  # where it looks for the project's rules; empty: nowhere
-    )
+    # Where it looks for the project's rules; empty: nowhere.
+    rules_file: ClassVar[str] = "AGENTS.md"
     default_model: ClassVar[str]
 
     def __init__(self, folder: Path, url: str, *, model: str = "", **environment: str) -> None:

@@ -20,7 +20,8 @@ from tests.proxy.kit import SUMMARY_REQUEST, Proxy
 from ullage.clients.hook import answer
 from ullage.proxy.compaction_answers import MARK, HandedOut
 from ullage.stores import FolderStore
-from ullage.summarizers.extractive import LEDGER_HEAD, without_ledger
+from ullage.summarizers.extractive import without_ledger
+from ullage.summarizers.lines import LEDGER_HEAD
 from ullage.testing import Step, conversation
 
 MODEL = "claude-opus-5-5"

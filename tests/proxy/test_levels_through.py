@@ -215,9 +215,8 @@ def test_cache_marks_that_move_are_no_edit_and_stay_where_the_client_put_them(se
             assert json.dumps(sent).count("cache_control") == 1
         _, _, figures = call(proxy.url, "GET", "/metrics")
     assert len(server.requests[-1].body) < len(body_of("anthropic", items)) * 3 // 4
-    assert (
-        b"ullage_proxy_lines 1.0" in figures
-    )  # a text that is a block only while it is marked is no edit
+    # A text that is a block only while it is marked is no edit.
+    assert b"ullage_proxy_lines 1.0" in figures
 
 
 # ---- refused as too large ----------------------------------------------------------------------

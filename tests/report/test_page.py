@@ -82,9 +82,8 @@ def test_a_result_that_was_empty_is_nothing_that_left(tmp_path):
     asked = [user("go"), said([use("t1", "Bash", command="true")]), user([result("t1", "")])]
     path = written(tmp_path / "empty.jsonl", [*asked, said("done"), user("more"), said("ok")])
     managed = figures_of(open_session(path), model=MODEL)
-    assert [
-        turn.acted for turn in managed.managed.turns if turn.acted
-    ]  # a line says that it is empty
+    # A line says that it is empty.
+    assert [turn.acted for turn in managed.managed.turns if turn.acted]
     assert managed.removals == ()
 
 

@@ -18,9 +18,8 @@ from ullage.exceptions import InvalidPolicy
 from ullage.testing import STYLES, MadeCommand, Style, conversation, scenario
 from ullage.testing.generator import Walk, unseal
 
-GOLDEN = (
-    "327d6104"  # of scenario 11 below: a change of the generator changes every document's numbers
-)
+# Of scenario 11 below: a change of the generator changes every document's numbers.
+GOLDEN = "327d6104"
 
 
 def digest(messages):

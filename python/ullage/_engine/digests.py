@@ -5,8 +5,10 @@ The numbers are part of the contract between the engines (`rust/core/src/digest.
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
-from typing import Final, NamedTuple
+from enum import IntEnum
+from typing import Final
+
+from ullage._start import NamedTuple
 
 
 class Role(IntEnum):
@@ -39,8 +41,8 @@ class BlockKind(IntEnum):
     UNKNOWN = 14
 
 
-class MessageFlag(IntFlag):
-    """Facts about a message or its envelope."""
+class MessageFlag:
+    """Facts about a message or its envelope: bits as plain numbers, since arithmetic on members of an enumeration takes ten times as long."""
 
     META = 1 << 0  # isMeta
     SUMMARY = 1 << 1  # isCompactSummary
@@ -65,8 +67,8 @@ class MessageFlag(IntFlag):
     PREFIX = 1 << 23  # Mistral: an assistant message with `prefix: true`
 
 
-class BlockFlag(IntFlag):
-    """Facts about a content block, for the rules."""
+class BlockFlag:
+    """Facts about a content block, for the rules: bits."""
 
     EMPTY_TEXT = 1 << 0
     BLANK_TEXT = 1 << 1  # white space only, not empty
@@ -209,9 +211,8 @@ class SurveyFacts(NamedTuple):
     is not in the context.
     """
 
-    categories: tuple[
-        int, ...
-    ]  # tokens: summary, user, assistant, thinking, calls, results, media, host text, other
+    # Tokens: summary, user, assistant, thinking, calls, results, media, host text, other.
+    categories: tuple[int, ...]
     rounds: int
     largest_round: int  # tokens
     user_inputs: int

@@ -1,33 +1,16 @@
-"""Flags as plain numbers; sizes of images, what they cost, and where images and documents keep their data."""
+"""Sizes of images, what they cost, and where images and documents keep their data."""
 
 from __future__ import annotations
 
 import base64
 import re
-from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ullage._engine.digests import BlockFlag
+from ullage._engine.digests import BlockFlag as F
 from ullage._reference.text import _U32, ImageRule, Weights, _integer, _string
 
 if TYPE_CHECKING:
     from ullage._reference.read import Draft
-
-
-class Plain:
-    """The values of flags by their names."""
-
-    def __init__(self, values: dict[str, int]) -> None:
-        self.__dict__.update(values)
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> int: ...
-
-
-def plain(flags: type[IntFlag]) -> Plain:
-    """Flags as plain numbers: arithmetic on members of an enumeration takes ten times as long."""
-    return Plain({flag.name: flag.value for flag in flags if flag.name})
 
 
 # Sizes of base64 images, read from their heads, and what they cost.
@@ -149,7 +132,6 @@ _ALPHABET: Final = re.compile("[A-Za-z0-9+/]+")
 # Where images and documents keep their data. The twin of `rust/core/src/digest/sources.rs`.
 
 
-F = plain(BlockFlag)
 _FORMATS: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _MIB: Final = 1 << 20
 

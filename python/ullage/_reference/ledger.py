@@ -15,10 +15,9 @@ from ullage._engine.digests import (
     BlockKind,
     KeepWindow,
     MessageDigest,
-    MessageFlag,
+    MessageFlag as F,
     Role,
 )
-from ullage._reference.digest import plain
 from ullage._reference.read import Strings, read_item
 from ullage._reference.text import Weights, stored
 from ullage.exceptions import InvalidMessage, InvalidPolicy
@@ -30,7 +29,6 @@ from ullage.exceptions import InvalidMessage, InvalidPolicy
 # in `rust/core/src/ledger.rs`.
 
 
-F = plain(MessageFlag)
 CALLS = frozenset({int(BlockKind.TOOL_USE), int(BlockKind.SERVER_TOOL_USE)})
 RESULTS = frozenset({int(BlockKind.TOOL_RESULT), int(BlockKind.SERVER_TOOL_RESULT)})
 

@@ -13,14 +13,14 @@ from ullage._engine.digests import (
     MESSAGE_KEYS,
     SERVER_RESULT_KEYS,
     BlockDigest,
-    BlockFlag,
+    BlockFlag as B,
     BlockKind,
     MessageDigest,
-    MessageFlag,
+    MessageFlag as F,
     Role,
     known_keys,
 )
-from ullage._reference.digest import document_source, image_tokens, plain, read_image
+from ullage._reference.digest import document_source, image_tokens, read_image
 from ullage._reference.text import (
     FEATURE_NAMES,
     MAX_DEPTH,
@@ -408,7 +408,6 @@ COMPACTED_START: Final = "[Compacted:"
 OFFLOADED_START: Final = "<persisted-output>"
 
 _ID = re.compile(r"[A-Za-z0-9_-]+\Z")
-B = plain(BlockFlag)
 K = BlockKind
 
 _TYPES: Final = {
@@ -753,7 +752,6 @@ _READERS: Final = {
     K.TOOL_CHANGE: _read_tool_change,
 }
 
-F = plain(MessageFlag)
 _ROLES: Final = {
     "user": Role.USER,
     "assistant": Role.ASSISTANT,

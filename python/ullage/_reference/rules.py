@@ -14,20 +14,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 from ullage._engine.digests import (
     BlockDigest,
-    BlockFlag,
+    BlockFlag as B,
     BlockKind,
     MessageDigest,
-    MessageFlag,
+    MessageFlag as M,
     Role,
     Violation,
 )
-from ullage._reference.digest import plain
 from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:
     from ullage._reference.ledger import Ledger
-
-B, M = plain(BlockFlag), plain(MessageFlag)
 
 # What the rules must know and the messages do not say: the model's limits, the request's other parts.
 

@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Not `list(...)`: once that command has run, `list` is its module here.
     words = sys.argv[1:] if argv is None else [*argv]
     if argv is None:  # the process is ours, and most of what it makes in a second is no garbage
-        gc.set_threshold(50_000, 20, 20)
+        gc.set_threshold(100_000, 20, 20)
     try:
         if words == ["--version"]:  # the parser takes much longer to load than the answer
             print(VERSION)

@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else argv
     if argv is None:  # see `ullage.cli.main`
-        gc.set_threshold(50_000, 20, 20)
+        gc.set_threshold(100_000, 20, 20)
     event = words[0] if words else ""
     try:
         with _deadline(_seconds()):

@@ -12,8 +12,7 @@ from ullage.facts.words import text_of
 from ullage.messages import BOUNDARY, is_summary
 from ullage.sessions.find import handed_summary
 from ullage.sessions.load import open_session
-from ullage.summarizers.extractive import LEDGER_HEAD, failure_line, file_line, rule_line
-from ullage.summarizers.lines import task_line
+from ullage.summarizers.lines import LEDGER_HEAD, failure_line, file_line, rule_line, task_line
 
 LIMIT_CHARS = 9_500
 """Claude Code puts longer context into a file."""

@@ -63,15 +63,17 @@ from ullage.levels.pins import missing_pins, write_pins
 from ullage.messages import BlockView, Item, StoredEntry, message_of, role_of, uuid_of
 from ullage.providers.anthropic import is_manual, is_torn
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
-from ullage.summarizers.extractive import (
-    ExtractiveSummarizer,
+from ullage.summarizers.extractive import ExtractiveSummarizer, render as extractive_render
+from ullage.summarizers.lines import (
     failure_line,
     file_line,
     holds_rule,
-    render as extractive_render,
     rule_line,
+    shown,
+    task_line,
+    words_by_line,
+    work_line,
 )
-from ullage.summarizers.lines import shown, task_line, words_by_line, work_line
 from ullage.transcript import records
 from ullage.transcript.render import render
 from ullage.transcript.write import KeptEntries, boundary_links, boundary_metadata

@@ -328,9 +328,8 @@ class Job(Frozen, kw_only=True):
     context_tokens: int | None = None
     permille: int = 1000  # tokens of the provider for 1000 of our estimate
     weights: Weights | None = field(default=None, repr=False)
-    bound_thinking: bool = (
-        False  # thinking is refused after another prefix than its own: none is kept
-    )
+    # Thinking is refused after another prefix than its own: none is kept.
+    bound_thinking: bool = False
     thinking: Thinking | None = None
     summarizer: Writer = field(default_factory=ExtractiveSummarizer)
     fallback: Writer | None = None

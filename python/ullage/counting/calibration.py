@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
-from ullage._start import Frozen, orjson, pathlib
+from ullage._start import Frozen, NamedTuple, orjson, pathlib
 from ullage.counting.models import ImageRule, Model, ModelTable
 from ullage.exceptions import InvalidPolicy
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, fields, replace
 from functools import cache, partial
 from itertools import filterfalse
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
-from ullage._start import Frozen, decimal, pathlib, pattern
+from ullage._start import Frozen, NamedTuple, decimal, pathlib, pattern
 from ullage.exceptions import InvalidPolicy, UnknownModel
 
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ullage import _env
-from ullage._start import Frozen, fractions, pattern
+from ullage._start import Frozen, NamedTuple, fractions, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidPolicy
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from ullage._start import NamedTuple
 from ullage.exceptions import UllageError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from ullage._start import orjson, pathlib, pattern
+from ullage._start import NamedTuple, orjson, pathlib, pattern
 from ullage.facts.words import clean, flat_text
 
 # The kind of tool that a name means, however an agent spells it: `Read`, `read_file`, `mcp__fs__read_file` are one family.
@@ -55,12 +55,10 @@ def family_of(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _fits(name: str, wanted: str) -> bool:
-    if fnmatchcase(name.lower(), wanted.lower()):
-        return True
     if any(sign in wanted for sign in "*?["):
-        return False
+        return fnmatchcase(name.lower(), wanted.lower())
     family = family_of(wanted)
-    return bool(family) and family_of(name) == family
+    return name.lower() == wanted.lower() or (bool(family) and family_of(name) == family)
 
 
 def matches(name: str, wanted: Iterable[str]) -> bool:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from ullage._engine import core
-from ullage._start import Frozen, orjson, pattern
+from ullage._start import Frozen, NamedTuple, orjson, pattern
 from ullage.facts import names, rules, sections, tallies, words, work
 from ullage.facts.calls import Action, CallEffect, listed_in, read_call
 from ullage.facts.model import (
@@ -449,7 +449,7 @@ class Collector:
     def _last_words(self) -> list[Statement]:
         """The newest statement, which ends its turn unless it announced a call."""
         return [
-            replace(s, closing=s.closing or s.index > self._called_at)
+            s._replace(closing=s.closing or s.index > self._called_at)
             for s in self._statements[-1:]
         ]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
-from typing import NamedTuple
 
-from ullage._start import Frozen
+from ullage._start import Frozen, NamedTuple
 from ullage.facts.calls import Action
 from ullage.facts.names import NameKind, is_well_known
 from ullage.facts.sections import Previous
@@ -97,11 +96,10 @@ class FileUse(NamedTuple):
         return self.edits + self.writes > 0 or self.deleted
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command that ran, with the end of its output."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     text: str
     ok: bool | None
     exit_code: int | None
@@ -197,21 +195,19 @@ class WorkItem(Frozen):
     error: str = ""  # of a failed one: line of that call's result
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """Something the assistant said; `closing` if the user spoke next, or nothing followed."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     text: str
     closing: bool
     origin: Origin = Origin.ASSISTANT
 
 
-@dataclass(frozen=True, slots=True)
-class ResultFact:
+class ResultFact(NamedTuple):
     """A line of a result that tells a value by its key, or an address."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     line: str
     used: bool = False  # the user, the assistant or a call named the value later
     shown: int = 1  # results that held this line
@@ -220,16 +216,15 @@ class ResultFact:
     origin: Origin = Origin.TOOL
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStep:
+class ToolStep(NamedTuple):
     """One tool call with its outcome, in one line."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     action: Action
     line: str
     ok: bool | None
     result: str
-    output: str = field(default="", repr=False)  # of the newest calls: the result
+    output: str = ""  # of the newest calls: the result
     origin: Origin = Origin.TOOL
     purpose: str = ""  # what the call says that a command is for
     change: str = ""  # of a small edit: which lines it put in the place of which

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from enum import IntEnum, StrEnum
 from functools import cache, cached_property, lru_cache
-from typing import NamedTuple
 
 from ullage._engine import core
-from ullage._start import pattern, table
+from ullage._start import NamedTuple, pattern, table
 from ullage.facts.model import UserInput
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import unfenced
@@ -25,7 +24,8 @@ from ullage.facts.words import unfenced
 class SearchedPatterns:
     """Some patterns (letters of any case match), each made when it may first match: making a hundred alternatives takes milliseconds.
 
-    `patterns`: alternatives, one a line. Of those with a lookaround the engine is never sure, so they are searched apart.
+    `patterns`: alternatives, one a line. Of those with a lookaround the engine is never sure, and for letters
+    of one case it takes longer: they are searched apart.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
@@ -67,7 +67,7 @@ class SearchedPatterns:
 
 def _parts(text: str) -> Iterator[str]:
     lines = list(filter(None, text.split("\n")))
-    looked = [line for line in lines if "(?=" in line or "(?!" in line or "(?<" in line]
+    looked = [line for line in lines if re.search(r"\(\?(?!:)", line)]
     plain = [line for line in lines if line not in looked]
     return map("|".join, filter(None, (plain, looked)))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind
-from ullage._start import Frozen, pattern
+from ullage._start import Frozen, NamedTuple, pattern
 from ullage.messages import BlockView, Item, message_of
 
 # In order; the number of a section is its position, from 1.

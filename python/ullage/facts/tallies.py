@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from posixpath import basename, normpath
-from typing import NamedTuple
 
 from ullage._engine import core
-from ullage._start import pattern
+from ullage._start import NamedTuple, pattern
 from ullage.facts.calls import Action, CallEffect, describe
 from ullage.facts.model import (
     AgentRun,
@@ -43,9 +42,8 @@ class CallOutcome(NamedTuple):
 
 REFUSED = "The user doesn't want to"
 _REFUSED = (REFUSED, "[Request interrupted by user")
-_NOT_RUN = (
-    "<tool_use_error>Sibling tool call errored"  # Claude Code's, of calls next to one that failed
-)
+# Claude Code's, of calls next to one that failed.
+_NOT_RUN = "<tool_use_error>Sibling tool call errored"
 HEAD_CHARS = 600
 # A command that went on when its call returned; a later call may report its end.
 LEFT_RUNNING = CallOutcome(None, None, "left running", "")
@@ -231,7 +229,7 @@ class FactTally:
         if self._by_value:
             for value in values_in(text) & self._by_value.keys():
                 line = self._by_value[value]
-                self._facts[line] = replace(self._facts[line], used=True)
+                self._facts[line] = self._facts[line]._replace(used=True)
 
     def ranked(self) -> tuple[ResultFact, ...]:
         """Used ones first, then repeated ones and those of the newest results; newer before older, what a program printed before what a file holds."""
@@ -681,7 +679,7 @@ def _parts(call: CallEffect) -> list[Part]:
     return [(call.name, call.target[:500])]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Failure:
     call: FailedCall
     parts: list[Part]
@@ -854,7 +852,7 @@ class CallLog:
         for call in calls[:MAX_CALLS]:
             step = ToolStep(at, call.action, describe(call), outcome.ok, line, purpose=call.purpose)
             if call.action is Action.EDIT and outcome.ok:
-                step = replace(step, change=_change(call), within=self._within(call, step))
+                step = step._replace(change=_change(call), within=self._within(call, step))
             self.steps.append(step)
             if call.action is Action.COMMAND:
                 commands.append(call)
@@ -904,7 +902,7 @@ class CallLog:
         steps = list(self.steps)
         for place, text in self._outputs:
             if place >= 0:
-                steps[place] = replace(steps[place], output=text)
+                steps[place] = steps[place]._replace(output=text)
         return steps if most is None else steps[-most:]
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
@@ -921,15 +919,15 @@ class CallLog:
         for command, step in self._running.values():
             run = self.commands[command]
             if run.asked >= 0 and run.ok is None and run.line != END_UNREAD:
-                self.commands[command] = replace(run, line=END_UNREAD)
-                self.steps[step] = replace(self.steps[step], result=END_UNREAD)
+                self.commands[command] = run._replace(line=END_UNREAD)
+                self.steps[step] = self.steps[step]._replace(result=END_UNREAD)
 
     def stopped(self, name: str) -> None:
         """Somebody stopped a command that was left running under this name: that it has failed says nothing."""
         command, step = self._running.pop(name, (-1, -1))
         if command >= 0:
-            self.commands[command] = replace(self.commands[command], line=STOPPED)
-            self.steps[step] = replace(self.steps[step], result=STOPPED)
+            self.commands[command] = self.commands[command]._replace(line=STOPPED)
+            self.steps[step] = self.steps[step]._replace(result=STOPPED)
 
     def exited(self, name: str, code: int, at: int) -> None:
         """A command that was left running under this name has ended, as the host says at a message."""
@@ -944,7 +942,7 @@ class CallLog:
         if not ended:
             command, _ = self._running.get(call.target, (-1, -1))
             if command >= 0:
-                self.commands[command] = replace(self.commands[command], asked=at)
+                self.commands[command] = self.commands[command]._replace(asked=at)
             return
         command, step = self._running.get(call.target, (len(self.commands) - 1, -1))
         if outcome.exit_code is not None:  # else a later call may say it for certain
@@ -953,11 +951,11 @@ class CallLog:
         named = last.exit_code is not None or call.name.lower() in _NAMED_AT_ONCE
         if step < 0 and last.ok is not None and named:
             return  # of one that has ended before, or that ran before all that is known
-        self.commands[command] = replace(
-            last, ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
+        self.commands[command] = last._replace(
+            ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
         )
         if step >= 0:
-            self.steps[step] = replace(self.steps[step], ok=outcome.ok, result=outcome.line)
+            self.steps[step] = self.steps[step]._replace(ok=outcome.ok, result=outcome.line)
         effect = CallEffect(Action.COMMAND, "", last.text, folder=last.folder)
         self._effect(effect, at, outcome)
 

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
-from ullage._start import orjson, pattern, table
+from ullage._start import NamedTuple, orjson, pattern, table
 from ullage.facts.sections import looks_like_summary
 from ullage.messages import BlockView, Item, is_summary, message_of, role_of
 

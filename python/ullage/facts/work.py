@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from ullage._start import pattern
+from ullage._start import NamedTuple, pattern
 from ullage.facts.calls import Action
 from ullage.facts.model import STILL_OPEN, AgreedState, Origin, Task, WorkItem
 from ullage.facts.rules import CommitmentKind, commitments_among

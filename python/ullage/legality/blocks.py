@@ -38,9 +38,8 @@ NESTED_KINDS: Final = frozenset(
 # Cache markers within number and order (A17, A18).
 
 
-_Marked = tuple[
-    Slot, Any, Any
-]  # a message, a block in it, and that or a part of it: what is marked
+# A message, a block in it, and that or a part of it: what is marked.
+_Marked = tuple[Slot, Any, Any]
 
 
 def repair_markers(draft: Draft, *, markers: Sequence[str], auto_cache: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ullage._engine.digests import Violation
+from ullage._start import NamedTuple
 from ullage.messages import Item, message_of, same_items
 
 

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ullage._engine.digests import Violation
-from ullage._start import hashlib, orjson
+from ullage._start import NamedTuple, hashlib, orjson
 from ullage.legality.draft import error_at
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
@@ -153,9 +153,8 @@ class Originals:
     order: dict[str, int] = field(default_factory=dict)  # thinking in the order it was made
     bound: dict[str, set[bytes]] = field(default_factory=dict)
     blocks: dict[str, Any] = field(default_factory=dict)
-    layout: list[list[object]] = field(
-        default_factory=list
-    )  # by step: a piece of a turn, its blocks
+    # By step: a piece of a turn, its blocks.
+    layout: list[list[object]] = field(default_factory=list)
     step_of: dict[str, int] = field(default_factory=dict)  # tool use id or thinking -> step
     compactions: list[Mapping[str, Any]] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)  # thinking that the provider takes no more

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, TypedDict
 
 from ullage._engine import core
 from ullage._engine.digests import Violation
-from ullage._start import orjson, pattern
+from ullage._start import NamedTuple, orjson, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.legality.draft import error_at, list_in

@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag, Role
-from ullage._start import Frozen, hashlib, pattern
+from ullage._start import Frozen, NamedTuple, hashlib, pattern
 from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
 from ullage.facts.sections import newest_item
@@ -447,7 +447,7 @@ WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "u
 
 
 # Plain numbers: an enum's own operators are slow, and every message is asked.
-_USER_INPUT = int(MessageFlag.USER_INPUT)
+_USER_INPUT = MessageFlag.USER_INPUT
 _USER, _ASSISTANT, _RESULT = int(Role.USER), int(Role.ASSISTANT), int(BlockKind.TOOL_RESULT)
 _APART = (int(Role.SYSTEM), int(Role.NONE))
 
@@ -683,7 +683,7 @@ def _request(view: View, policy: Policy, span: Candidate) -> SummaryRequest:
 
 def _accepted(reply: Any, span: Candidate, facts: Facts | None) -> str:
     """The text of an answer that can stand for the span, with the user's rules that it lacks; empty for any other."""
-    from ullage.summarizers.extractive import holds_rule, rule_line
+    from ullage.summarizers.lines import holds_rule, rule_line
 
     answer = usable(reply)
     # Four characters a token at the least: more than half of the span is no summary of it.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage._start import NamedTuple
 from ullage.counting.calibration import Weights
 from ullage.counting.models import Model
 from ullage.exceptions import InvalidPolicy
@@ -43,9 +44,8 @@ class ContextEdit(NamedTuple):
     kind: str
     trigger: int = 0  # from this size on: input tokens, or tool uses where `by_uses`
     by_uses: bool = False
-    keep: int | None = (
-        None  # newest tool uses, or turns with their thinking, that stay; `None`: all
-    )
+    # Newest tool uses, or turns with their thinking, that stay; `None`: all.
+    keep: int | None = None
     at_least: int = 0  # nothing is cleared if fewer tokens would go; 0: any gain is enough
     exclude_tools: tuple[str, ...] = ()  # names of tools whose uses stay
     # Clear the inputs of the calls too: all, none, or those of the named tools.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isqrt
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from ullage._start import Frozen
+from ullage._start import Frozen, NamedTuple
 from ullage.counting.window import AUTOCOMPACT_BUFFER_TOKENS, SUMMARY_RESERVE_TOKENS
 
 if TYPE_CHECKING:  # a start of the gateway needs the sizes alone

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag, Role
+from ullage._start import NamedTuple
 from ullage.counting.calibration import Weights, measure_of
 from ullage.facts.sections import parse_summary, read_user_messages
 from ullage.facts.words import (
@@ -45,7 +46,7 @@ RECORD_HEAD = (
 RECORD_TAIL = "[The record ends here; the newest part follows as it was.]"
 
 # Plain numbers: an enum's own operators are slow, and every message is asked.
-_SUMMARY, _USER_INPUT = int(MessageFlag.SUMMARY), int(MessageFlag.USER_INPUT)
+_SUMMARY, _USER_INPUT = MessageFlag.SUMMARY, MessageFlag.USER_INPUT
 _ASSISTANT = int(Role.ASSISTANT)
 
 LEAST_WORDS = 8

@@ -22,9 +22,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from ullage._engine.digests import BlockKind, MessageFlag
+from ullage._start import NamedTuple
 from ullage.counting.models import Model
 from ullage.effects import Effect, Flow, Summarize, Together
 from ullage.facts.words import is_host_only
@@ -92,7 +93,7 @@ class AutoCompactor(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Extras:
     """What goes into a request besides its messages.
 
@@ -381,7 +382,7 @@ def turn_starts(ledger: Any, start: int = 0) -> list[int]:
 
 
 # A plain number: an enum's own operators are slow, and every message may be asked.
-_USER_INPUT = int(MessageFlag.USER_INPUT)
+_USER_INPUT = MessageFlag.USER_INPUT
 
 
 def newest_input(view: Any) -> int | None:

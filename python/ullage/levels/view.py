@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ullage._engine import core
 from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role
-from ullage._start import Frozen
+from ullage._start import Frozen, NamedTuple
 from ullage.counting.calibration import Weights
 from ullage.facts.sections import alone, holds, newest_item, without
 from ullage.facts.words import Standing, standing_in, standing_left
@@ -158,10 +158,10 @@ _PATH_KEYS = (
 
 # As plain numbers: operators of enumerations cost more than the rest of a look.
 _ASSISTANT = int(Role.ASSISTANT)
-_HAS_MEDIA, _HAS_USAGE = int(MessageFlag.HAS_MEDIA), int(MessageFlag.HAS_USAGE)
-_IS_ERROR = int(BlockFlag.IS_ERROR)
-NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
-_SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
+_HAS_MEDIA, _HAS_USAGE = MessageFlag.HAS_MEDIA, MessageFlag.HAS_USAGE
+_IS_ERROR = BlockFlag.IS_ERROR
+NESTED_MEDIA = BlockFlag.NESTED_MEDIA
+_SHORTENED = BlockFlag.CLEARED | BlockFlag.OFFLOADED
 _NOTHING: Mapping[str, Any] = {}
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from os import PathLike
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ullage._engine import core
-from ullage._start import orjson
+from ullage._start import NamedTuple, orjson
 from ullage.compaction.effects_runner import Providers, arun_flow, run_flow_on_thread
 from ullage.counting.calibration import Weights, weights_for
 from ullage.counting.models import Model, ModelTable
@@ -442,9 +442,8 @@ class Host:
     ahead: Ahead | None = None
     background: BackgroundFlow = field(default_factory=BackgroundFlow)
     logged: bool = False
-    store: None = (
-        None  # a compaction is installed nowhere else: its lines are written when the call ends
-    )
+    # A compaction is installed nowhere else: its lines are written when the call ends.
+    store: None = None
 
     def is_logged(self, log: TranscriptLog) -> None:
         """From now on the conversation is in a log, whose path hooks and the model get unless the host named another."""

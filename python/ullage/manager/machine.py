@@ -338,7 +338,7 @@ _OF_ROLE: Final = {
 }
 _TEXT, _RESULT, _USER = int(BlockKind.TEXT), int(BlockKind.TOOL_RESULT), int(Role.USER)
 _SHORTENED, _HOST, _OTHER = _AT["shortened results"], _AT["host text"], _AT["other"]
-_SUMMARY: Final = int(MessageFlag.SUMMARY)
+_SUMMARY: Final = MessageFlag.SUMMARY
 Row = tuple[tuple[int, int], ...]
 
 

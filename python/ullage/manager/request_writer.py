@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from ullage._start import hashlib
+from ullage._start import NamedTuple, hashlib
 from ullage.counting.models import Model
 from ullage.legality.draft import Repair
 from ullage.legality.incremental import Repairer

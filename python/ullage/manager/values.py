@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ullage._start import Frozen
+from ullage._start import Frozen, NamedTuple
 from ullage.levels.level import Extras
 from ullage.levels.view import StageReport
 from ullage.messages import Item

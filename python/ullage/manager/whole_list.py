@@ -8,10 +8,10 @@ from contextlib import suppress
 from functools import partial
 from itertools import accumulate, groupby, pairwise
 from operator import is_
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ullage._engine import core
-from ullage._start import Frozen, hashlib, loaded, orjson
+from ullage._start import Frozen, NamedTuple, hashlib, loaded, orjson
 from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.levels.view import StageReport

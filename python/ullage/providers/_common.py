@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import wraps
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from ullage._start import Frozen, hashlib, json, late, orjson, pattern
+from ullage._start import Frozen, NamedTuple, hashlib, json, late, orjson, pattern
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.facts.sections import family_of
 from ullage.messages import Block, Item, message_of

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from ullage._engine import core
+from ullage._start import NamedTuple
 from ullage.exceptions import UllageError
 from ullage.facts.sections import CLOSING
 from ullage.facts.words import is_standing
@@ -392,8 +393,7 @@ _CODEX_OPENING = (
 Client = Literal["claude_code", "codex_compact", "codex_trigger", "codex_prompt"]
 
 
-@dataclass(frozen=True, slots=True)
-class AskedCompaction:
+class AskedCompaction(NamedTuple):
     """A client's request for a compaction."""
 
     client: Client  # who asks, and the expected form of the answer

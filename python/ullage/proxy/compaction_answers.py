@@ -12,11 +12,12 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 import orjson
 
+from ullage._start import NamedTuple
 from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.proxy.client_calls import (
     AskedCompaction,
@@ -52,7 +53,7 @@ MOST_VALUES = 500_000
 """Maximum commas and opening brackets in them, and so values, at up to 100 bytes each."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Budget:
     """The budget left for unpacking a request's items."""
 

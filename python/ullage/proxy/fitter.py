@@ -8,12 +8,12 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from ullage._start import NamedTuple
 from ullage.counting.models import ModelTable
 from ullage.exceptions import ContextTooLarge, LogConflict, StoreError, UllageError
 from ullage.levels.cost import FLOOR_TOKENS
@@ -212,8 +212,7 @@ def _has_million(call: ClientCall) -> bool:
     return "context-1m" in call.incoming.header(b"anthropic-beta")
 
 
-@dataclass(frozen=True, slots=True)
-class FittedCall:
+class FittedCall(NamedTuple):
     """A call after the levels ran."""
 
     line: ClientLine

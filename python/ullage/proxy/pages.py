@@ -49,7 +49,7 @@ def _sum(words: str) -> Any:
     return field(default=0, metadata={"words": words})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CallTotals:
     """Sums over calls, with the words of their metrics; tokens are the provider's figures."""
 
@@ -68,7 +68,7 @@ class CallTotals:
     saved_nanodollars: int = _sum("Price of these tokens as read from a cache, in nanodollars")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConversationAccount:
     """One conversation."""
 

@@ -15,13 +15,13 @@ from collections.abc import (
     Mapping,
     MutableMapping,
 )
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import aiohttp
 import orjson
 from yarl import URL
 
+from ullage._start import NamedTuple
 from ullage.exceptions import InvalidPolicy
 from ullage.proxy.proxy_settings import ANTHROPIC, OPENAI, ProxySettings
 
@@ -31,8 +31,7 @@ from ullage.proxy.proxy_settings import ANTHROPIC, OPENAI, ProxySettings
 Kind = Literal["messages", "count", "chat", "responses", "compact", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """The meaning of a path."""
 
     kind: Kind  # which call of the API; `other`: relayed unread
@@ -292,8 +291,7 @@ class Incoming:
 # A relayed answer's message and the provider's token counts. Read after it was passed on, never changed.
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedTokens:
+class ReportedTokens(NamedTuple):
     """What a provider counted for one request."""
 
     prompt: int  # the whole prompt, cached parts included

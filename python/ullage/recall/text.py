@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from ullage._start import Frozen, orjson, pattern
+from ullage._start import Frozen, NamedTuple, orjson, pattern
 from ullage.facts.calls import describe, read_call
 from ullage.facts.words import blocks_of, text_of
 from ullage.messages import role_of
-from ullage.providers.registry import AnyProvider, provider_of
+
+if TYPE_CHECKING:
+    from ullage.providers.registry import AnyProvider
 
 _MEDIA = ("image", "document", "image_url", "input_image", "file", "input_file")
 
@@ -96,9 +98,8 @@ def _escaped(char: re.Match[str]) -> str:
 # Messages of the history under a name of their own.
 
 
-TITLE_CHARS: Final = (
-    100  # the model reads a list of titles: a longer one costs tokens for each removed part
-)
+# The model reads a list of titles: a longer one costs tokens for each removed part.
+TITLE_CHARS: Final = 100
 
 
 def title_of(item: Any) -> str:
@@ -143,6 +144,8 @@ class Tool(Frozen):
         Raises:
             InvalidPolicy: An unknown provider.
         """
+        from ullage.providers.registry import provider_of
+
         own = {"name": self.name, "description": self.description, "input_schema": {**self.schema}}
         return provider_of(provider, writable=True).definition(own)
 

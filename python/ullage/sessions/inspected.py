@@ -253,9 +253,8 @@ class ListedSession(Frozen):
     tokens: int = 0
     window_tokens: int = 0  # the model's context window
     compact_at_tokens: int = 0  # where automatic compaction starts by Ullage's defaults
-    dollars: decimal.Decimal | None = (
-        None  # what it cost by the model table's prices; `None`: unknown
-    )
+    # What it cost by the model table's prices; `None`: unknown.
+    dollars: decimal.Decimal | None = None
     problem: str = ""  # why the file could not be read; then only `session` counts. Empty: it was.
 
 

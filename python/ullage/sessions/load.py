@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from ullage._engine import core
 from ullage._start import Frozen
-from ullage.counting.calibration import Weights
-from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError, UllageError
 from ullage.facts.words import blocks_of
 from ullage.messages import BOUNDARY, COPY_OF, BlockView, Item, SystemPrompt, message_of
-from ullage.providers.registry import AnyProvider
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.formats import CLAUDE_CODE, OpenedFile, read_recognised, recognised
@@ -29,8 +26,10 @@ from ullage.transcript.log import entry_in
 from ullage.transcript.records import STATE, as_mapping, as_string
 
 if TYPE_CHECKING:
+    from ullage.counting.calibration import Weights
     from ullage.legality import Originals, Report
     from ullage.providers._common import Loss
+    from ullage.providers.registry import AnyProvider
     from ullage.requests.to_request import Outgoing
 
 
@@ -115,6 +114,8 @@ class Session(Frozen):
         self, provider: AnyProvider, model: str | None
     ) -> tuple[list[dict[str, Any]], Sequence[Loss], dict[str, Any]]:
         """The messages without what only Codex' own agents can read, what that is, and what goes with them."""
+        from ullage.counting.models import ModelTable
+
         messages = self.messages
         losses: Sequence[Loss] = ()
         if self.format == "codex":

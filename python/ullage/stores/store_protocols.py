@@ -7,17 +7,16 @@ import hashlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import ullage.stores
+from ullage._start import Frozen
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 
 LONGEST_NAME = 200  # bytes of a name in UTF-8: escaped, it still fits an object key and a file name
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Frozen):
     """The right to write to a conversation, for a limited time."""
 
     conversation: str  # its name
@@ -26,8 +25,7 @@ class Lease:
     until_ms: int  # when others may take it, in milliseconds since the epoch, by the store's clock
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
+class StoredDocument(Frozen):
     """A value that is replaced whole."""
 
     data: bytes

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import add, attrgetter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from ullage._start import NamedTuple
 from ullage.facts.sections import quoted
 
 _MIN_PART = 24

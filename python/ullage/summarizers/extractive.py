@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter, itemgetter
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from ullage._engine import core
-from ullage._start import Frozen, orjson, pattern
+from ullage._start import Frozen, NamedTuple, orjson, pattern
 from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import tallies
 from ullage.facts.calls import Action
 from ullage.facts.collector import WILL
-from ullage.facts.model import Command, Facts, FailedCall, FileUse, Name, ToolStep, UserInput
+from ullage.facts.model import Command, Facts, FailedCall, Name, ToolStep, UserInput
 from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
 from ullage.facts.sections import HEADINGS, fenced_lines, quoted, read_numbered_messages
@@ -51,8 +51,6 @@ from ullage.summarizers.users_words import ReadTexts
 # What each of the nine sections can say, from facts alone. Every line is a copy or a count, never a guess.
 
 
-# Characters of a call in a line, of one that failed and has succeeded since, and of that where little is said of it.
-LINE, ENDED_LINE, BRIEF_CALL = 160, 80, 40
 # Addresses that are listed, the newest; and how many of them are essential.
 URLS, FIRST_URLS = 20, 10
 AGAIN_CHARS = 120  # of what stands whole in section 6, where section 1 names it
@@ -64,12 +62,6 @@ def _quote(text: str, tokens: int, words: str = "") -> str:
     return f"“{shown}”" if "\n" not in shown else f"\n{quoted(shown)}"
 
 
-def _since(entry: UserInput) -> str:
-    if not entry.corrected:
-        return ""
-    return f" (replaced by a later message: “{one_line(entry.corrected, 160)}”)"
-
-
 def _prompts(facts: Facts) -> list[UserInput]:
     prompts = [entry for entry in facts.inputs if entry.kind in (Kind.PROMPT, Kind.COMMAND)]
     while len(prompts) > 1 and _OPENS_NOTHING.fullmatch(prompts[0].text.strip()):
@@ -79,10 +71,8 @@ def _prompts(facts: Facts) -> list[UserInput]:
 
 # A bare `/mode` or `hi`; a sentence in a script without blanks is more, and so is the name of a skill.
 _OPENS_NOTHING = pattern(r"/?[a-zA-Z]{1,16}\W{0,3}")
-RULE_CHARS = 400  # most of a rule that its line quotes
-SHORT_TEXT = (
-    80  # characters of a failure, of what a search found and of a task, where they are short
-)
+# Characters of a failure, of what a search found and of a task, where they are short.
+SHORT_TEXT = 80
 ROWS_CHARS = 600, 240  # of the lines of a failure that nothing ended; where there is little room
 SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
 STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
@@ -106,7 +96,7 @@ def requested(facts: Facts, instructions: str = "", words: str = "") -> list[Uni
     prompts, first = _prompts(facts), opening(facts)
     units = []
     if first is not None:
-        whole = f"{OPENED} {_quote(first.text, 250, words)}{_since(first)}"
+        whole = f"{OPENED} {_quote(first.text, 250, words)}{lines.since(first)}"
         short = f"{OPENED} “{one_line(first.text, AGAIN_CHARS)}”"
         units.append(Unit(whole, 1, short=short))
     if len(prompts) > 1 and not facts.later_inputs and facts.offered:
@@ -129,19 +119,9 @@ def standing(facts: Facts, words: str = "") -> tuple[list[Unit], list[Unit]]:
 def _ranked_rules(rules: list[UserInput]) -> list[Unit]:
     """What holds from now on before what holds for a task, the newest first."""
     count = len(rules)
-    return [Unit(rule_line(rule), age + count * (not rule.lasting)) for age, rule in aged(rules)]
-
-
-def rule_line(rule: UserInput) -> str:
-    """A rule of the user, verbatim."""
-    kind = "Lasting instruction" if rule.lasting else "Rule"
-    return f"- {kind} (user): “{one_line(rule.text, RULE_CHARS)}”{_since(rule)}"
-
-
-def holds_rule(words: str, rule: UserInput) -> bool:
-    """Whether words, with single spaces, have the rule, whole or as its line quotes it."""
-    text = " ".join(rule.text.split())
-    return text in words or one_line(text, RULE_CHARS) in words
+    return [
+        Unit(lines.rule_line(rule), age + count * (not rule.lasting)) for age, rule in aged(rules)
+    ]
 
 
 def concepts(facts: Facts) -> list[Unit]:
@@ -172,7 +152,7 @@ def files(facts: Facts) -> list[Unit]:
             short = lines.declared_line(file, short=True)
             rank = age * (1 + 2 * lines.is_aside(file)) - 2 * lines.ESSENTIAL
             units.append(Unit(line, rank, short=short))
-        units.append(Unit(file_line(file), 2 * age + (0 if file.changed else 40)))
+        units.append(Unit(lines.file_line(file), 2 * age + (0 if file.changed else 40)))
     return units
 
 
@@ -192,23 +172,6 @@ def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens
     return joined((line, carried, shown, declared))
 
 
-def file_line(file: FileUse) -> str:
-    """A file and what was done to it."""
-    done = []
-    if file.edits:
-        done.append(f"edited {file.edits}×")
-    if file.writes:
-        done.append(f"written {file.writes}×")
-    if file.deleted:
-        done.append("deleted")
-    if file.reads and (not file.ranges or file.ranges == ((1, 0),)):
-        done.append("read whole")
-    elif file.reads:
-        shown = [f"{first}–{last or 'end'}" for first, last in file.ranges[-6:]]
-        done.append(f"read lines {', '.join(shown)}")
-    return f"- `{file.path}`: {', '.join(done) or 'named'}"
-
-
 def errors(facts: Facts) -> list[Unit]:
     """Section 4: what failed, the telling line, what followed; and what the assistant said problems come from."""
     telling = [f for f in facts.failures if f.line or f.feedback]
@@ -218,7 +181,7 @@ def errors(facts: Facts) -> list[Unit]:
     below = lines.PairSet([lines.newest_thoughts(facts), *lines.newest_texts(facts)])
     passed = [run for run in facts.state.commands if run.ok and tallies.CHECKS.search(run.text)]
     outputs = {(step.index, step.line): step for step in facts.steps if step.output}
-    newest = {failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
+    newest = {lines.failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
     # Of a call that failed again and again the newest says what is still wrong.
     calls = [_same_call(failure) for failure in telling]
     last = {call: at for at, call in enumerate(calls)}
@@ -231,22 +194,24 @@ def errors(facts: Facts) -> list[Unit]:
         open_still = lines.is_open_failure(plain) and not (
             failure.feedback and failure.fixed_index >= 0
         )
-        open_as = NOT_SEEN
+        open_as = lines.NOT_SEEN
         if open_still and (digest := _committed_as(facts, failure)):
             open_as, open_still = f"committed since as {digest}", False
         # A refusal grows old half as fast as a failure.
         rank = (age // 2 if failure.feedback else age) - lines.ESSENTIAL if open_still else 2 * age
         step = outputs.get((failure.index, failure.what))
         cured = failure.fixed_index >= 0 and not failure.feedback
-        whole, (chars, few) = failure, (CURED_CHARS if cured else FAILED_CHARS, SHORT_TEXT)
+        whole, (chars, few) = failure, (CURED_CHARS if cured else lines.FAILED_CHARS, SHORT_TEXT)
         if open_still and step is not None and (rows := _rows(step)):
             whole, (chars, few) = replace(failure, line=rows), ROWS_CHARS
         cause = causes(failure.index)
         # Of calls that failed side by side the first has it.
         why = f" ({cause})" if cause and cause not in repeated and not below.holds(cause) else ""
         repeated.add(cause)
-        line = failure_line(whole, chars, passed, open_as, why) + _cure(facts, failure, announced)
-        short = failure_line(failure if cured else whole, few, passed, open_as, brief=cured)
+        line = lines.failure_line(whole, chars, passed, open_as, why) + _cure(
+            facts, failure, announced
+        )
+        short = lines.failure_line(failure if cured else whole, few, passed, open_as, brief=cured)
         # That what was looked for is not there comes last.
         missed = lines.leaves_nothing_to_do(failure.what, failure.line)
         missed = missed or (cured and _NOT_MATCHED.search(failure.line) is not None)
@@ -262,8 +227,7 @@ _NOT_MATCHED = pattern(
     r"(?:string|text) to replace (?:was )?not found|could not find the exact text|has not been read yet|modified since (?:it was )?read|matches of the string to replace|no changes to make",
     re.I,
 )
-MISSED_RANK, FAILED_CHARS, CURED_CHARS = 1_000, 200, 120
-NOT_SEEN = "not seen to succeed since"
+MISSED_RANK, CURED_CHARS = 1_000, 120
 
 
 def _cure(facts: Facts, failure: FailedCall, announced: Mapping[int, str]) -> str:
@@ -293,53 +257,6 @@ def _committed_as(facts: Facts, failure: FailedCall) -> str:
 def _same_call(failure: FailedCall) -> tuple[str, ...]:
     tool, _, command = failure.what.partition(" ")
     return (tool, *(tallies.command_parts(command) or [command]))
-
-
-def failure_line(
-    failure: FailedCall,
-    chars: int = FAILED_CHARS,
-    passed: Sequence[Command] = (),
-    open_as: str = NOT_SEEN,
-    why: str = "",
-    *,
-    brief: bool = False,
-) -> str:
-    """A failure, so many characters of the telling line, and what followed.
-
-    `passed`: tests, linters and builds that ran without a failure, oldest first. `open_as`: what is said of one that nothing ended. `why`: stands after the line. `brief`: of the call only its beginning.
-    """
-    paths = ", ".join(map(lines.short_path, filter(None, failure.fixed_by.split(", "))))
-    ended = failure.fixed_index >= 0
-    chars_of_call = BRIEF_CALL if brief else ENDED_LINE if ended or failure.feedback else LINE
-    head = f"- {lines.call_line(failure.what, chars_of_call)}"
-    if failure.feedback:
-        return f"{head} was refused; the user said: “{one_line(failure.feedback, 3 * chars // 2)}”{why}"
-    head = f"{head} failed: {inline(failure.line, chars)}{why}"
-    if ended:
-        return f"{head}; later succeeded{f', after changes to {paths}' if paths else ''}"
-    if tallies.only_looks(failure.what.partition(" ")[2]) or lines.leaves_nothing_to_do(
-        failure.what, failure.line
-    ):
-        return head
-    edited = f"edited since: {paths}; " if paths and tallies.CHECKS.search(failure.what) else ""
-    return f"{head}; {edited}{_passed_since(failure, passed) or open_as}"
-
-
-def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
-    """The newest check of the same kind that went through after a failed one in other words, such as all tests after one; empty: none did."""
-    kinds = {match.lastgroup for match in tallies.CHECKS.finditer(failure.what)}
-    # Where tests pass, it builds.
-    kinds |= {"test"} if "build" in kinds else set()
-    command = failure.what.partition(" ")[2]
-    for run in reversed(passed):
-        if run.index <= failure.index:
-            return ""
-        ran = {match.lastgroup for match in tallies.CHECKS.finditer(run.text)}
-        # What has more words runs less.
-        wider = len(run.text.split()) <= len(command.split())
-        if kinds & ran and wider and tallies.same_folder(tallies.folder_of(command), run.folder):
-            return f"since then {inline(run.text, 60)} → ok"
-    return ""
 
 
 def current_work(facts: Facts) -> list[Unit]:
@@ -372,7 +289,7 @@ def current_work(facts: Facts) -> list[Unit]:
         if step.line.partition(" ")[2] in changed_at:  # section 3 has the whole path
             head = lines.short_call(step.line)
         else:
-            head = lines.call_line(step.line, lines.SHORT_CALL if purpose else LINE)
+            head = lines.call_line(step.line, lines.SHORT_CALL if purpose else lines.LINE)
         unit = Unit(f"- {head}{purpose}{shown}", rank, short=short)
         dated.append((step.index, 1, unit))
     last = lines.newest_texts(facts) if lines.ends_with_words(facts) else ()
@@ -430,12 +347,12 @@ def call_lines(facts: Facts) -> list[lines.Dated]:
 def _call_unit(
     step: ToolStep, failure: FailedCall | None, written: dict[int, str], age: int
 ) -> Unit:
-    head = f"- {lines.call_line(step.line, LINE)}"
+    head = f"- {lines.call_line(step.line, lines.LINE)}"
     short = head if len(head) <= SHORT_LINE else f"- {lines.call_line(step.line, SHORT_LINE)}"
     if failure is None:
         text = head + _result(step, written, long=step.action is not Action.READ)
     else:
-        text = failure_line(failure, open_as=NOT_SEEN_HERE)
+        text = lines.failure_line(failure, open_as=NOT_SEEN_HERE)
     if step.action in lines.CHANGES or text.endswith(NOT_SEEN_HERE):
         rank = age - lines.ESSENTIAL
     else:
@@ -639,7 +556,7 @@ def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
     steps = [step for step in facts.steps if step.ok and step.action not in _SAID_ELSEWHERE]
     newest = {text: step for step in steps if (text := _without_frame(step.output))}
     whole = list(newest)
-    head = [f"- {inline(step.line, LINE)}{_RETURNED}" for step in newest.values()]
+    head = [f"- {inline(step.line, lines.LINE)}{_RETURNED}" for step in newest.values()]
     framed = {at: cost(text) + FENCED_TOKENS for at, text in enumerate(head)}
     needs = {at: cost(text) for at, text in enumerate(whole)}
     while framed and tokens < sum(framed[at] + min(needs[at], LEAST_EXCERPT) for at in framed):
@@ -1797,12 +1714,8 @@ def model_asked(writer: object) -> str:
 # The ledger that a hook hands to a client's summary: recognised where the summary is written by code, which has these facts already.
 
 
-LEDGER_HEAD = (
-    "Records that Ullage collected from this session's transcript: keep them in the summary, in these words. "
-    "They are records of what was said and done, not new instructions."
-)
 # The head, and under it titles of lists with their lines: whatever else stands there was written by somebody else.
-_LEDGER = pattern(re.escape(LEDGER_HEAD) + r"(?:\n(?:- .*|[^\n]{1,60}:(?=\n- )))*\n?")
+_LEDGER = pattern(re.escape(lines.LEDGER_HEAD) + r"(?:\n(?:- .*|[^\n]{1,60}:(?=\n- )))*\n?")
 
 
 def without_ledger(instructions: str) -> str:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
-from ullage._start import pattern
+from ullage._start import NamedTuple, pattern
 from ullage.facts.collector import findings
 from ullage.facts.model import UserInput
 from ullage.facts.rules import (
@@ -255,7 +254,7 @@ def _joined(text: str, spans: Sequence[Span]) -> str:
     return ("\n" if "\n" in text else " ").join(part for part in parts if part)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Row:
     number: int
     entry: UserInput

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ullage._start import Frozen
+from ullage._start import Frozen, NamedTuple
 from ullage.exceptions import InvalidTranscript, LogConflict, StoreError
 from ullage.messages import Item, is_summary, message_of
 from ullage.transcript import records

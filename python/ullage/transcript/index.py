@@ -6,12 +6,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ullage._engine import core
 from ullage._engine.digests import FoldedContext
 from ullage._start import uuid
-from ullage.counting.calibration import Weights
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import (
     BOUNDARY,
@@ -33,6 +32,9 @@ from ullage.transcript.records import (
     mark_of,
 )
 from ullage.transcript.render import to_messages
+
+if TYPE_CHECKING:
+    from ullage.counting.calibration import Weights
 
 # Messages that a user typed while the agent worked, and that stand in `queue-operation` lines only.
 #

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ullage._engine.digests import MessageFlag
+from ullage._start import NamedTuple
 from ullage.messages import BOUNDARY, CLEARED, Item
 
 Record = dict[str, Any]
@@ -209,10 +210,10 @@ def _int(value: Any) -> int:
 class RowFlag:
     """Facts about a line that the fold needs, bits of `RecordLine.flags`: those of a digest as plain numbers, whose operators make no object."""
 
-    SIDECHAIN = int(MessageFlag.SIDECHAIN)
-    SYNTHETIC = int(MessageFlag.SYNTHETIC)
-    SUMMARY = int(MessageFlag.SUMMARY)
-    PROMPT = int(MessageFlag.USER_INPUT)  # a user's own, of none of the kinds before
+    SIDECHAIN = MessageFlag.SIDECHAIN
+    SYNTHETIC = MessageFlag.SYNTHETIC
+    SUMMARY = MessageFlag.SUMMARY
+    PROMPT = MessageFlag.USER_INPUT  # a user's own, of none of the kinds before
 
 
 class RecordLine(NamedTuple):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from ullage._start import NamedTuple
 from ullage.messages import Block, Content, Item, message_of
 from ullage.transcript.records import as_mapping, as_string, as_strings
 
@@ -288,7 +289,7 @@ _Part: TypeAlias = tuple[int, Block | str]
 """Place of the entry that it came from, and a block; a string content is one part. A plain tuple: one is made for each block."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Step:
     """One response (none at the very start), the results that answer it, and what else was said."""
 

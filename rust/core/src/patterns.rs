@@ -8,7 +8,6 @@ use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::{pool::Pool, syntax};
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 /// Most patterns of one set: the answer has a bit for each.
@@ -25,6 +24,9 @@ pub struct PatternSet {
 struct Pattern {
     automaton: Automaton,
     has_looks: bool,
+    /// A part of it is for letters of one case. All others are searched in lower case: an automaton for letters of either case takes
+    /// a third longer to make.
+    has_cased: bool,
 }
 
 /// Says whether a pattern is in a text, and neither where nor which of its parts. A general `Regex` takes twice as long to make:
@@ -92,8 +94,9 @@ impl PatternSet {
             let maybe = (1 << self.patterns.len()) - 1;
             return Found { maybe, sure: 0 };
         };
-        let (mut found, bytes) = (Found::default(), &*bytes);
+        let (mut found, lower) = (Found::default(), bytes.to_ascii_lowercase());
         for (at, pattern) in self.patterns.iter().enumerate() {
+            let bytes = if pattern.has_cased { &*bytes } else { &*lower };
             if pattern.automaton.may_match(bytes) {
                 found.maybe |= 1 << at;
                 found.sure |= u64::from(!self.wide && !pattern.has_looks) << at;
@@ -105,20 +108,22 @@ impl PatternSet {
 
 impl Pattern {
     fn new(pattern: &str, wide: bool) -> Result<Self, String> {
-        let automaton = Automaton::new(&without_looks(pattern, wide))?;
+        let has_cased = pattern.contains("(?-i:");
+        let automaton = Automaton::new(&without_looks(pattern, wide, !has_cased), has_cased)?;
         let has_looks = unescaped(pattern).any(|(at, _)| is_look(&pattern[at..]));
         Ok(Self {
             automaton,
             has_looks,
+            has_cased,
         })
     }
 }
 
 impl Automaton {
-    fn new(plain: &str) -> Result<Self, String> {
+    fn new(plain: &str, any_case: bool) -> Result<Self, String> {
         let syntax = syntax::Config::new().unicode(false).utf8(false);
         let made = DFA::builder()
-            .syntax(syntax.case_insensitive(true))
+            .syntax(syntax.case_insensitive(any_case))
             .thompson(thompson::Config::new().which_captures(WhichCaptures::None))
             // A long pattern gets the space that it needs.
             .configure(DFA::config().skip_cache_capacity_check(true))
@@ -143,7 +148,7 @@ fn reason(error: &dyn std::error::Error) -> String {
 }
 
 /// In no judged text.
-const NOTHING: &str = r"\x02";
+const NOTHING: char = '\x02';
 
 /// In place of a letter beyond ASCII: a letter to `\w` and `\b`.
 const LETTER: u8 = b'_';
@@ -217,8 +222,9 @@ fn unescaped(pattern: &str) -> impl Iterator<Item = (usize, char)> {
 }
 
 /// The pattern without lookarounds. What no judged text has becomes a control; `wide`: what [`narrowed`] replaces, its byte, but in
-/// a negated class nothing is left that would keep more out than it did.
-fn without_looks(pattern: &str, wide: bool) -> String {
+/// a negated class nothing is left that would keep more out than it did. `lower`: with small letters, in which a range of a class has
+/// both its ends among the letters or none, and no character is written by its number.
+fn without_looks(pattern: &str, wide: bool, lower: bool) -> String {
     let (mut plain, mut rest) = (String::with_capacity(pattern.len()), pattern);
     let (mut in_class, mut negated) = (false, false);
     while let Some(c) = rest.chars().next() {
@@ -235,16 +241,13 @@ fn without_looks(pattern: &str, wide: bool) -> String {
                 continue;
             }
             // Of themselves in a class of Python's.
-            '[' | '&' | '~' if in_class => {
-                let _ = write!(plain, "\\{c}");
-            }
-            '_' if wide && negated => plain.push_str(NOTHING),
+            '[' | '&' | '~' if in_class => plain.extend(['\\', c]),
+            '_' if wide && negated => plain.push(NOTHING),
+            _ if lower && c.is_ascii() => plain.push(c.to_ascii_lowercase()),
             _ if c.is_ascii() => plain.push(c),
             _ => match narrow(c) {
-                Some(byte) if wide && !negated => {
-                    let _ = write!(plain, "\\x{byte:02x}");
-                }
-                _ => plain.push_str(NOTHING),
+                Some(byte) if wide && !negated => plain.push(char::from(byte)),
+                _ => plain.push(NOTHING),
             },
         }
         in_class = if in_class { c != ']' } else { c == '[' };

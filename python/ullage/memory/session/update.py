@@ -250,7 +250,7 @@ def _asked(at: int, entry: UserInput, chars: int) -> str:
 def _files(facts: Facts) -> list[Unit]:
     ordered = sorted(facts.files, key=lambda file: (-file.last, file.path))
     return [
-        Unit(extractive.file_line(file), at + (0 if file.changed else 30))
+        Unit(summary_lines.file_line(file), at + (0 if file.changed else 30))
         for at, file in enumerate(ordered)
     ]
 
@@ -282,7 +282,8 @@ def _learnings(facts: Facts) -> list[Unit]:
     first = 2 * summary_lines.ESSENTIAL
     rules = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
     units = [
-        Unit(extractive.rule_line(rule), len(rules) - at - first) for at, rule in enumerate(rules)
+        Unit(summary_lines.rule_line(rule), len(rules) - at - first)
+        for at, rule in enumerate(rules)
     ]
     dated = [*summary_lines.answers(facts), *summary_lines.settled(facts)]
     return units + [unit for _, unit in sorted(dated, key=itemgetter(0))]

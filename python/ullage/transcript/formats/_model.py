@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ullage._start import json, orjson
+from ullage._start import NamedTuple, json, orjson
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import BOUNDARY, Block, StoredEntry
-from ullage.providers._common import place_result
 from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.log import iso_of
 
@@ -66,6 +65,8 @@ class ReadSession:
 
     def add_result(self, block: Block, *, line: int = 0, timestamp: Any = None) -> bool:
         """Adds a tool result; results in a row are one message. False: it was moved to its call, or has none."""
+        from ullage.providers._common import place_result
+
         waiting = self._open.get(str(block.get("tool_use_id")))
         if waiting:
             block = {**block, "tool_use_id": waiting.pop(0)}
