@@ -1875,6 +1875,13 @@ def test_parallel_edits_of_a_file_each_say_what_they_put_in():
     assert "added `if harbour.is_closed(rows):`; added `if harbour.is_opened(rows):`" in text
 
 
+def test_errors_of_several_places_stand_in_one_line():
+    said_of = {"cannot use a": (16, 17), "cannot use b": (18,), "undefined: c": (20, 44)}
+    rows = [f"src/cli.go:{at}:2: {what}" for what, places in said_of.items() for at in places]
+    text = state_of(*run(1, "go build ./...", "\n".join(["Exit code 1", *rows, "src/b.go:1:1: undefined: d"]), error=True))  # fmt: skip
+    assert "src/cli.go:16:2, 17:2: cannot use a / 18:2: cannot use b / 20:2, 44:2: undefined: c / src/b.go:1:1: undefined: d" in text  # fmt: skip
+
+
 def test_a_loop_of_edits_and_tests_names_a_file_once():
     loop = [item for n in range(1, 12, 2) for item in (*edit(n, "/w/a.py"), *run(n + 1, "make test", "Exit code 1\nFAIL", error=True))]  # fmt: skip
     text = state_of(*edit(90, "/w/b.py"), *loop, said("One more is left:"), *run(91, "ls"))

@@ -822,15 +822,18 @@ def _rows(step: ToolStep) -> str:
 
 
 def _by_message(rows: Sequence[str]) -> list[str]:
-    """Lines that say the same of several places in a file as one line, in the order of the first of each."""
+    """Lines that say the same of several places in a file as one line, in the order of the first of each; a path once where it would stand in the line before."""
     places: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         at = _AT_PLACE.match(row)
         key = (at["path"], at["message"]) if at else ("", row)
         places.setdefault(key, []).append(at["place"] if at else "")
-    return [
-        f"{path}:{', '.join(at)}{text}" if path else text for (path, text), at in places.items()
-    ]
+    lines_of_places, last = [], ""
+    for (path, text), at in places.items():
+        place = f"{f'{path}:' * (path != last)}{', '.join(at)}" if path else ""
+        lines_of_places.append(f"{place}{text}")
+        last = path
+    return lines_of_places
 
 
 _AT_PLACE = pattern(r"(?P<path>[^\s:]+):(?P<place>\d+(?::\d+)?)(?P<message>: .+)")
@@ -919,21 +922,21 @@ def _done_in(steps: Sequence[ToolStep], put: Mapping[int, str] | None = None) ->
     put = put if put and edits <= FEW_EDITS else {}
     runs = {s.line: id(s) for s in steps if s.action is Action.COMMAND and not _looks(s)}
     done: list[tuple[str, dict[str, None]]] = []  # with how it ended; of a file with the places
-    edited = dict[str, dict[str, None]]()  # by path, since the last command
+    changed = dict[tuple[str, str], dict[str, None]]()  # since the last command
     for step in steps:
         target = step.line.partition(" ")[2]
         if runs.get(step.line) == id(step):  # of equal ones the last
             done.append((inline(target, SHORT_CHECK), {_ended_as(step): None}))
-            edited = {}
+            changed = {}
         elif step.ok and step.action in lines.CHANGES:
-            if target not in edited:
-                verb = DELETED if step.action is Action.DELETE else EDITED
-                edited[target] = {}
-                done.append((f"{verb}`{lines.short_path(target)}`", edited[target]))
+            verb = DELETED if step.action is Action.DELETE else EDITED
+            if (places := changed.get((verb, target))) is None:
+                places = changed[verb, target] = {}
+                done.append((f"{verb}`{lines.short_path(target)}`", places))
             place = inline(lines.bare_name(step.within), SHORT_TEXT) if step.within else ""
             if not place and (text := _from_declaration(put.get(id(step), ""))):
                 place = step.change or f"inserted {inline(text, SHORT_TEXT)}"
-            edited[target] |= dict.fromkeys(filter(None, [place]))
+            places |= dict.fromkeys(filter(None, [place]))
     looks = dict.fromkeys(lines.call_line(step.line, SHORT_LINE) for step in steps if _looks(step))
     if not done and looks:
         return f"{LOOKED}{', '.join([*looks][-MOST_LOOKED:])}"
