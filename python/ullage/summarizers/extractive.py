@@ -828,12 +828,12 @@ def _by_message(rows: Sequence[str]) -> list[str]:
         at = _AT_PLACE.match(row)
         key = (at["path"], at["message"]) if at else ("", row)
         places.setdefault(key, []).append(at["place"] if at else "")
-    lines_of_places, last = [], ""
-    for (path, text), at in places.items():
-        place = f"{f'{path}:' * (path != last)}{', '.join(at)}" if path else ""
-        lines_of_places.append(f"{place}{text}")
+    shown, last = list[str](), ""
+    for (path, text), numbers in places.items():
+        place = f"{f'{path}:' * (path != last)}{', '.join(numbers)}" if path else ""
+        shown.append(f"{place}{text}")
         last = path
-    return lines_of_places
+    return shown
 
 
 _AT_PLACE = pattern(r"(?P<path>[^\s:]+):(?P<place>\d+(?::\d+)?)(?P<message>: .+)")
