@@ -338,6 +338,8 @@ def test_what_is_declared_stands_with_what_its_comment_or_docstring_says_first()
         ("a.ts", "// @ts-ignore since the types are old\nfunction run(path) {\n}", []),
         ("a.py", "# -*- coding: utf-8 -*-\ndef run(path):\n    pass", []),
         ("a.py", "# but only where the boat is closed for good.\ndef run(path):\n    pass", []),
+        ("a.py", 'MAX_ROWS = 10\n\nclass LedgerError(Exception): pass\n\nclass Ledger:\n    """Holds every row of the ledger."""', ["Holds every row of the ledger"]),
+        ("a.py", 'def load(path):  # a note\n    for x in path:\n        """Not of it at all, this one."""', []),
         # Of two of one name nobody knows which is meant.
         ("a.py", "# Reads what it is sent by others.\ndef run(path):\n    pass\nclass B:\n  # Writes it again in order.\n  def run(path):\n    pass", []),
     ],
@@ -1722,11 +1724,20 @@ def test_commits_that_only_the_user_or_a_sub_agent_spoke_of_stand_with_the_state
     changed = "changed, not seen committed: `w/a.py`"
     text = state_of(*edit(1, "/w/a.py"), said("Done."), user("I put everything into one commit. Is it right?"))  # fmt: skip
     assert f"{changed}; the user spoke of a commit in message 2\n" in text
-    for words in ("I commit it later.", "Have you committed it?", "Should I have committed it?"):
+    for words in (
+        "I commit it later.",
+        "Have you committed it?",
+        "Should I have committed it?",
+        "I committed nothing.",
+        "I did not commit it yet.",
+    ):
         assert "spoke of a commit" not in state_of(*edit(1, "/w/a.py"), said("Done."), user(words))
     assert "spoke of a commit" not in state_of(user("I committed it."), *edit(1, "/w/a.py"))
     agent = call("Task", 2, description="Part 1", prompt="Do part 1"), answer(2, "7. **Committed** with the message")  # fmt: skip
     assert f"{changed}; a sub-agent reported a commit\n" in state_of(*edit(1, "/w/a.py"), *agent)
+    assert "reported a commit" not in state_of(*agent, *edit(1, "/w/a.py"))
+    none = call("Task", 2, description="Part 1", prompt="Do part 1"), answer(2, "I have not committed anything; HEAD is at commit 1a2b3c4d5")  # fmt: skip
+    assert "reported a commit" not in state_of(*edit(1, "/w/a.py"), *none)
 
 
 def test_a_commit_that_only_the_log_shows_stands_with_the_state_of_the_repository():
@@ -1873,6 +1884,23 @@ def test_parallel_edits_of_a_file_each_say_what_they_put_in():
     looks = [item for number in range(10, 40) for item in run(number, f"cat part-{number}.txt")]
     text = state_of(*both, *looks)
     assert "added `if harbour.is_closed(rows):`; added `if harbour.is_opened(rows):`" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("a.css", "x", ":root {\n  --main-color: #0066cc;\n  --second-color: #ff0000;\n  a: b"),
+        (
+            "Dockerfile",
+            "x",
+            "RUN build \\\n    --no-cache-directory \\\n    --all-the-targets\n    a",
+        ),
+        ("a.js", "x", "function go() {\n  // return oldRows(path, strict);\n  a\n  b\n  c\n}"),
+    ],
+)
+def test_only_comments_are_called_comments(path, old, new):
+    items = [user("Go."), *change(1, f"/w/{path}", old, new)]
+    assert "commented" not in "".join(unit.text for unit in lines.edits(collect(items)))
 
 
 def test_errors_of_several_places_stand_in_one_line():

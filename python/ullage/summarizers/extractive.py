@@ -146,7 +146,7 @@ def files(facts: Facts) -> list[Unit]:
         if file.path in purposes:
             rank = age * (1 + lines.is_aside(file)) - 2 * lines.ESSENTIAL
             before = earlier.get(lines.short_path(file.path), ())
-            words = [*before, *purposes[file.path]]
+            words = [*dict.fromkeys((*before, *purposes[file.path]))]
             units.append(Unit(lines.purpose_line(file.path, words), rank))
         if line := lines.declared_line(file):
             short = lines.declared_line(file, short=True)
@@ -521,12 +521,17 @@ _PUSHES = pattern(r"git (?:-[cC] \S+ )*push\b(?!.* --dry-run)")
 _PUSHED = pattern(r"\b[0-9a-f]{7,40}\.\.[0-9a-f]{7,40} +(?:HEAD -> [^/\s]|(\S+) -> \1(?:\s|$))")
 # With the hash of it.
 _SAYS_COMMITTED = pattern(
-    r"\bcommit(?:ted)?\b[^\n]{0,40}?\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\W{0,9}\d{0,2}\W{0,9}committed\b",
+    r"\bcommitted\b[^\n]{0,40}?\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|"
+    r"^\W{0,9}\d{0,2}\W{0,9}(?:committed\b(?!\W+(?:nothing|no)\b)|commit\b[^\n]{0,20}?\b(?=[a-f]*\d)[0-9a-f]{7,40}\b(?! bytes))",
     re.I | re.M,
+)
+_NOT_COMMITTED = pattern(
+    r"\b(?:not|nothing|never)\b[^\n]{0,40}\bcommit|\bcommitted\W+(?:nothing|no)\b", re.I
 )
 # A user says of himself that he did.
 _USER_COMMITTED = pattern(
-    r"(?<!should )(?<!when )(?<!if )(?<!until )\bi(?:['’]ve| have)? (?:just |already )?(?:committed|(?:put|made|did) (?:\w+ ){0,4}commit)\b",
+    r"(?<!should )(?<!when )(?<!if )(?<!until )(?<!after )\bi(?:['’]ve| have)? (?:just |already |now )?"
+    r"(?:committed\b(?! (?:nothing|to|no)\b)|put (?:\w+ ){1,4}in(?:to)? (?:\w+ ){0,2}commit\b)",
     re.I,
 )
 _COMMITS = pattern(r"git (?:-[cC] \S+ )*commit\b")
@@ -592,10 +597,10 @@ def repository(facts: Facts) -> str:
     more = f"{len(changed) - len(shown)} more, " if len(changed) > len(shown) else ""
     branch, since = _branch(facts, runs)
     stopped = _stopped_at_conflicts(facts, after) + _committed_by_others(facts, after)
-    agents = (run for run in facts.agents if run.index > after)
-    if changed and any(_SAYS_COMMITTED.search(run.answer) for run in agents):
-        stopped += "; a sub-agent reported a commit"
     last = max((file.changed_at for file in changed), default=facts.messages)
+    answers = (run.answer for run in facts.agents if run.index > last)
+    if any(_SAYS_COMMITTED.search(text) and not _NOT_COMMITTED.search(text) for text in answers):
+        stopped += "; a sub-agent reported a commit"
     spoke = [e.number for e in facts.inputs if e.index > last and _USER_COMMITTED.search(e.text)]
     stopped += f"; the user spoke of a commit in message {spoke[-1]}" if spoke else ""
     if newest is None:
@@ -823,6 +828,8 @@ def _rows(step: ToolStep) -> str:
 
 def _by_message(rows: Sequence[str]) -> list[str]:
     """Lines that say the same of several places in a file as one line, in the order of the first of each; a path once where it would stand in the line before."""
+    if not all(map(_AT_PLACE.match, rows)):  # what follows a place belongs to it
+        return [*rows]
     places: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         at = _AT_PLACE.match(row)
@@ -836,7 +843,7 @@ def _by_message(rows: Sequence[str]) -> list[str]:
     return shown
 
 
-_AT_PLACE = pattern(r"(?P<path>[^\s:]+):(?P<place>\d+(?::\d+)?)(?P<message>: .+)")
+_AT_PLACE = pattern(r"(?P<path>[^\s:]*[A-Za-z_][^\s:]*):(?P<place>\d+(?::\d+)?)(?P<message>: .+)")
 
 
 def next_step(facts: Facts, tokens: int) -> str:
@@ -929,7 +936,9 @@ def _done_in(steps: Sequence[ToolStep], put: Mapping[int, str] | None = None) ->
             done.append((inline(target, SHORT_CHECK), {_ended_as(step): None}))
             changed = {}
         elif step.ok and step.action in lines.CHANGES:
-            verb = DELETED if step.action is Action.DELETE else EDITED
+            verb, other = (DELETED, EDITED) if step.action is Action.DELETE else (EDITED, DELETED)
+            if (before := changed.pop((other, target), None)) is not None:
+                done = [one for one in done if one[1] is not before]
             if (places := changed.get((verb, target))) is None:
                 places = changed[verb, target] = {}
                 done.append((f"{verb}`{lines.short_path(target)}`", places))
@@ -943,10 +952,10 @@ def _done_in(steps: Sequence[ToolStep], put: Mapping[int, str] | None = None) ->
     parts = ["…"] * (len(done) > MOST_DONE)
     verb = ""
     for what, how in done[-MOST_DONE:]:
-        before, verb = verb, next(filter(what.startswith, (EDITED, DELETED)), "")
+        last, verb = verb, next(filter(what.startswith, (EDITED, DELETED)), "")
         ended = ", ".join(how)
         place = f" ({ended})" if verb and ended else ended
-        if verb and verb == before:
+        if verb and verb == last:
             parts[-1] += f", {what.removeprefix(verb)}{place}"
         else:
             parts.append(f"{what}{place}")

@@ -1319,19 +1319,21 @@ def edits(facts: Facts) -> list[Unit]:
 
 def _added(file: FileUse, text: str) -> str:
     """What the comments inside of an edit say, of one without any that declares nothing the first line that says something; empty: neither."""
-    marks = ("#",) if file.path.endswith(_HASH) else ("//", "/*", "--")
-    rows = [row.strip() for row in text.split("\n")]
+    marks, rows = _comment_marks(file), [row.strip() for row in text.split("\n")]
     remarks = [
-        row[:1].isspace() and line.startswith(marks) and not _PRAGMA.search(line)
+        bool(marks) and row[:1].isspace() and line.startswith(marks) and not _PRAGMA.search(line)
         for row, line in zip(text.split("\n"), rows, strict=True)
     ]
     runs = groupby(enumerate(rows), key=lambda row: remarks[row[0]])
     comments = [
-        " ".join(line.strip(" \t/*#!-") for _, line in run) for remark, run in runs if remark
+        " ".join(line.strip(_AROUND_COMMENT) for _, line in run) for remark, run in runs if remark
     ]
-    if comments := [words for words in comments if len(words) >= LEAST_LINE]:
+    remarks_of_edit = [
+        words for words in comments if len(words) >= LEAST_LINE and not _IS_CODE.search(words)
+    ]
+    if remarks_of_edit:
         chars = SIGNATURE * (1 + (not is_aside(file)))
-        return f"commented {inline('; '.join(comments), chars)}"
+        return f"commented {inline('; '.join(remarks_of_edit), chars)}"
     if any(DECLARES.match(f"\n{row}") for row in rows):
         return ""
     telling = (
@@ -1411,23 +1413,45 @@ def _is_declared(row: Declared, line: str) -> bool:
 
 def _comment_of(file: FileUse, rows: Sequence[str], at: int) -> str:
     """The comment right above a declaration, or its docstring; empty: there is none."""
-    marks = ("#",) if file.path.endswith(_HASH) else ("//", "/*", "*", "--")
-    first = at
-    while first and (rows[first - 1].startswith(marks) or rows[first - 1][:1] == "@"):
+    first, marks = at, _comment_marks(file)
+    while first and marks and (rows[first - 1].startswith(marks) or rows[first - 1][:1] == "@"):
         first -= 1
     above = [line for line in rows[first:at] if line.startswith(marks) and not _PRAGMA.search(line)]
     while above and above[0][:1] == "*":  # of a block that begins elsewhere
         del above[0]
-    if above or not file.path.endswith((".py", ".pyi")):
-        return " ".join(line.strip(" \t/*#!-") for line in above).strip()
-    end = next(
-        (n for n in range(at, min(at + DOCSTRING_ROWS, len(rows))) if rows[n][-1:] == ":"), at
+    if above or not (file.path.endswith((".py", ".pyi")) and _HAS_BODY.match(rows[at])):
+        return " ".join(line.strip(_AROUND_COMMENT) for line in above).strip()
+    head, end = rows[at].partition("  #")[0].rstrip(), at
+    if head.endswith(("(", ",")):  # arguments follow, up to a line that closes them
+        closes = (n for n in range(at + 1, len(rows)) if rows[n].startswith(")"))
+        end = next(closes, at)
+        head = rows[end]
+    quote = (
+        _DOCSTRING.match(" ".join(filter(None, rows[end + 1 : end + 4])))
+        if head.endswith(":")
+        else None
     )
-    quote = _DOCSTRING.match(" ".join(filter(None, rows[end + 1 : end + 4])))
     return quote[1].partition('"""')[0].partition("'''")[0].strip() if quote else ""
 
 
-_HASH = (".py", ".pyi", ".rb", ".sh", ".ex", ".exs", ".jl", ".pl", ".r", ".R", ".nix")
+def _comment_marks(file: FileUse) -> tuple[str, ...]:
+    """How lines begin that are comments; none where the language is not known."""
+    return next((marks for endings, marks in _COMMENTS if file.path.endswith(endings)), ())
+
+
+_COMMENTS = [
+    (tuple(endings.split()), marks)
+    for endings, marks in (
+        (".py .pyi .rb .sh .bash .ex .exs .jl .pl .r .R .nix", ("#",)),
+        (
+            ".go .rs .js .jsx .mjs .ts .tsx .c .h .cc .cpp .hpp .cs .java .kt .swift .scala .dart .zig .proto .php",
+            ("//", "/*", "* ", "*/"),
+        ),
+        (".sql .lua .hs .elm", ("--",)),
+    )
+]
+_AROUND_COMMENT = " \t/*#!-"
+_HAS_BODY = pattern(r"(?:async )?def |class ")
 _DOCSTRING = pattern(r"[rRuU]?(?:\"\"\"|''')\s*(.+)")
 # A comment for a tool, or of the file.
 _PRAGMA = pattern(
@@ -1802,7 +1826,12 @@ def _not_edited(facts: Facts) -> list[str]:
         and not _AS_MODEL.search(words[max(match.start() - MODEL_CHARS, 0) : match.start()])
     )
     changed = [f"/{file.path}" for file in facts.files if file.changed]
-    left = [name for name in named if not any(f"/{name}" in path for path in changed)]
+    ends = {name: f"/{_RELATIVE.sub('', name)}" for name in named}
+    left = [
+        name
+        for name, end in ends.items()
+        if not any(end in path or end.endswith(path) for path in changed)
+    ]
     return [f"`{name}`" for name in left[:MOST_NAMED]] if len(left) < len(named) else []
 
 
@@ -1813,6 +1842,7 @@ _AS_MODEL = pattern(
     r"\b(?:follows?|following|as in|same as|similar to|based on)(?: \w+){0,2} \W?$", re.I
 )
 MODEL_CHARS = 40
+_RELATIVE = pattern(r"^(?:\.{1,2}/|[@~]/)+")
 _DATA = (".json", ".jsonl", ".log", ".lock", ".csv")  # what programs write
 MOST_NAMED = 10
 
