@@ -377,7 +377,10 @@ def test_what_edits_changed_stands_by_file_while_the_request_is_worked_on():
     edited = next(row for row in text.split("\n") if row.startswith("- Edits of `w/rows.py`:"))
     assert edited.endswith("added `if harbour.is_closed(rows):`")
     assert text.count("`return rows` → `return sorted(rows)`") == 1
-    assert "Edits of" not in state_of(*work, said("The rows are sorted now."))
+    # A report says what was done: they only fill what all else leaves over.
+    reported = collect([user("Make it pass."), *work, said("The rows are sorted now.")])
+    assert lines.edits(reported) == []
+    assert len(lines.edits(reported, every=True)) == 2
 
 
 def test_what_edits_declared_is_carried_through_three_compactions():

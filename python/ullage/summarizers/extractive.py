@@ -1313,6 +1313,9 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         edited = _edits(facts, body.get(8, ""), left * EDITS_PERCENT // 100) if 3 in body else ""
         course, wrote = _course(facts, newer, written, old.get(5, []), left - _spent(edited))
         body[5] = joined((course, seen))
+        more = left - _spent(course) - _spent(wrote)
+        if 3 in body and more > _spent(edited):  # what all else leaves over
+            edited = _edits(facts, body.get(8, ""), more, every=True)
         if edited or wrote:
             body[3] = joined((body[3], edited, wrote))
     if NAMES in demands:
@@ -1670,9 +1673,10 @@ _BARE = pattern(r"^[\W\d]+|[#*:_;\s]+")
 BEGINNING = 40  # characters by which a piece of a report is known in a brief of it
 
 
-def _edits(facts: Facts, present: str, tokens: int) -> str:
+def _edits(facts: Facts, present: str, tokens: int, *, every: bool = False) -> str:
     """For section 3: what edits changed that the current work (`present`) does not show."""
-    units = [unit for unit in lines.edits(facts) if unit.text.rstrip(";") not in present]
+    edits = lines.edits(facts, every=every)
+    units = [unit for unit in edits if unit.text.rstrip(";") not in present]
     return lines_of(fitting(units, tokens)).replace(";\n", "\n").removesuffix(";")
 
 

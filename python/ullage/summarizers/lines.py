@@ -1286,16 +1286,16 @@ def put_in(facts: Facts) -> dict[int, str]:
     }
 
 
-def edits(facts: Facts) -> list[Unit]:
-    """What edits of code for the newest request changed and still stands, by file: of a small one also what stood there before, of another what its comments say or the first line that says something."""
-    if not is_in_progress(facts):  # a report says what was done
+def edits(facts: Facts, *, every: bool = False) -> list[Unit]:
+    """What edits of code for the newest request changed and still stands, by file: of a small one also what stood there before, of another what its comments say or the first line that says something. `every`: also for older ones, of which reports say what was done."""
+    if not (every or is_in_progress(facts)):
         return []
     files = {file.path: number for number, file in enumerate(facts.files)}
     put, changes = put_in(facts), dict[tuple[int, str], int]()
     for age, step in aged(facts.steps):
         number = files.get(step.line.partition(" ")[2], -1)
         text = put.get(id(step), "")
-        if number < 0 or not text or step.index <= facts.requested_at:
+        if number < 0 or not text or (step.index <= facts.requested_at and not every):
             continue
         file = facts.files[number]
         if file.path.endswith(DOCUMENTS):
