@@ -167,25 +167,12 @@ _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file", "filePat
 _COMMAND_KEYS = ("command", "cmd", "script", "commands")
 _RAW_KEYS = ("input", "patch", *_COMMAND_KEYS)
 _PATTERN_KEYS = ("pattern", "query", "regex", "search_term", "search")
-_OLD_KEYS = (
-    "old_string",
-    "oldText",
-    "oldString",
-    "old_str",
-    "old_text",
-    "old_source",
-    "search",
-    "original",
-)
-_NEW_KEYS = (
-    "new_string",
-    "newText",
-    "newString",
-    "new_str",
-    "new_text",
-    "new_source",
-    "replace",
-    "replacement",
+_OLD_KEYS, _NEW_KEYS = (
+    tuple(names.split())
+    for names in (
+        "old_string oldText oldString old_str old_text old_source search original",
+        "new_string newText newString new_str new_text new_source replace replacement",
+    )
 )
 _BODY_KEYS = ("content", "file_text", "contents", "text", "code")
 _FOLDER_KEYS = ("workdir", "cwd", "working_directory")

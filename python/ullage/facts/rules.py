@@ -595,7 +595,6 @@ class Commitment(NamedTuple):
 
 MIN_SENTENCE, MAX_SENTENCE = 3, 400
 MAX_ANSWER = 120  # characters of a reply that may be nothing but an approval or a denial
-_OF_ASSISTANT = frozenset((CommitmentKind.DECISION, CommitmentKind.TODO))
 _QUESTIONS = ("?", "？", "؟")
 
 
@@ -664,18 +663,11 @@ def is_answer(text: str) -> CommitmentKind | None:
     return CommitmentKind.APPROVAL if by_kind.yes.fullmatch(reply) else None
 
 
-def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> list[Commitment]:
-    """The commitments in a message, in order, verbatim; of the assistant only decisions and todos count.
-
-    Args:
-        text: What the user or the assistant wrote.
-        by_user: Only the user can forbid, demand, approve and correct.
-        answers: The question that the message answers; empty: none.
-    """
-    if answers and by_user and (reply := is_answer(text)):
+def commitments_in(text: str, *, answers: str = "") -> list[Commitment]:
+    """The commitments in a message of the user, in order, verbatim; `answers`: the question that it answers, empty: none."""
+    if answers and (reply := is_answer(text)):
         return [Commitment(reply, text.strip())]
-    commitments = commitments_among(typed_sentences(text))
-    return commitments if by_user else [item for item in commitments if item.kind in _OF_ASSISTANT]
+    return commitments_among(typed_sentences(text))
 
 
 def commitments_among(sentences: Sequence[tuple[str, str]]) -> list[Commitment]:

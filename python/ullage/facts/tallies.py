@@ -256,12 +256,8 @@ names of the next 20 tool calls best in recorded sessions (see `benches/fidelity
 _NUMBERS = {author: number for number, author in enumerate(WEIGHTS)}
 _KINDS: dict[int | None, NameKind] = {None: NameKind.COMMAND, **dict(enumerate(KINDS))}
 # By the numbers of the authors.
-_ORIGINS = [
-    {"user": Origin.USER, "summary": Origin.SUMMARY, "result": Origin.TOOL}.get(
-        author, Origin.ASSISTANT
-    )
-    for author in WEIGHTS
-]
+_OTHERS = {"user": Origin.USER, "summary": Origin.SUMMARY, "result": Origin.TOOL}
+_ORIGINS = [_OTHERS.get(author, Origin.ASSISTANT) for author in WEIGHTS]
 
 
 class NameTally:

@@ -553,7 +553,7 @@ LEAST_EXCERPT, FENCED_TOKENS = 60, 6  # tokens of a result, if it has as many; l
 
 def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
     """For section 8: what the newest calls returned, in order of time, each as long as the others or whole; and whether any was cut."""
-    steps = [step for step in facts.steps if step.ok and step.action not in _SAID_ELSEWHERE]
+    steps = [step for step in _telling_steps(facts) if step.ok]
     newest = {text: step for step in steps if (text := _without_frame(step.output))}
     whole = list(newest)
     head = [f"- {inline(step.line, lines.LINE)}{_RETURNED}" for step in newest.values()]
@@ -670,14 +670,7 @@ def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
 
 
 # Section 7 lists the tasks; the others do no work.
-_SAID_ELSEWHERE = (
-    Action.POLL,
-    Action.STOP,
-    Action.TODO,
-    Action.TASK_CREATE,
-    Action.TASK_UPDATE,
-    Action.FIND_TOOL,
-)
+_SAID_ELSEWHERE = tuple(map(Action, "poll stop todo task_create task_update find_tool".split()))
 MOST_CHANGED = 6  # files that are named as changed and not committed, the newest
 # Lines of a failed call's result that say what failed.
 _TELLING = SearchedPatterns(
@@ -986,7 +979,9 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     again += [p for p in carried[1] if "(user): “" in p and any(rule in p for rule in rules)]
     carried[1] = [piece for piece in carried[1] if piece not in again]
     carried[2] = [piece for piece in carried[2] if piece.removeprefix("- ") not in facts.urls]
-    carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not lines.is_dense(p)]
+    carried[3] = [
+        p for p in carried[3] if not _replaced(p, facts) and not p.startswith(lines.CHANGED)
+    ]
     announced = {lines.short_path(path) for path in lines.edit_purposes(facts).of}
     carried[3] = [p for p in carried[3] if lines.announced_in(p)[0] not in announced]
     carried[4] = [lines.carried_failure(piece, facts) for piece in carried[4]]
@@ -1155,7 +1150,6 @@ def render(
     tokens: int = DEFAULT_TOKENS,
     newest_apart: bool = False,
     instructions: str = "",
-    user_tokens: int | None = None,
 ) -> str:
     """A summary of facts in nine sections.
 
@@ -1165,7 +1159,6 @@ def render(
         newest_apart: The newest user input stands elsewhere, whole: if long, it is shortened here.
         instructions: What the user wants the summary to focus on: repeated in section 1, and what contains
             one of its words comes before what does not.
-        user_tokens: Most that section 6 may have; `None`: no limit but the budget.
 
     Returns:
         Markdown. Never longer than the budget, unless that is below what nine headings need.
@@ -1176,7 +1169,7 @@ def render(
         facts=facts,
         newest_apart=newest_apart,
         instructions=instructions,
-        user_messages_tokens=_ALL if user_tokens is None else user_tokens,
+        user_messages_tokens=_ALL,
     )
     return drive(_rendered(request, tokens), _nothing)[0]
 

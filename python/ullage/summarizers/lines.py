@@ -481,17 +481,12 @@ def carried_failure(piece: str, facts: Facts) -> str:
 
 # ---- changed files in one line ------------------------------------------------------------------
 
-_CHANGED = "- Changed"
+CHANGED = "- Changed"  # begins a line that is written again from what is known now
 _LINE = pattern(r"^- Changed(?: under `([^`\n]+)`)?: (.*)$")
 _OWN = pattern(r"^- `([^`\n]+)`: (?:[^\n]*\b)?(?:edited|written|deleted)\b")
 DELETED = " (deleted)"
 """After the path of a file that is no longer there."""
 LEAST_PREFIX = 12
-
-
-def is_dense(piece: str) -> bool:
-    """Whether a line of a summary lists changed files; it is written again from what is known now."""
-    return piece.startswith(_CHANGED)
 
 
 def changed_paths(facts: Facts) -> list[str]:
@@ -518,7 +513,7 @@ def changed_line(paths: Sequence[str], tokens: int) -> str:
     under = [path for path in paths if base and path.startswith(base)]
     others = [path for path in paths if path not in under]
     lines: list[str] = []
-    for head, group in ((f"{_CHANGED}: ", others), (f"{_CHANGED} under `{base}`: ", under)):
+    for head, group in ((f"{CHANGED}: ", others), (f"{CHANGED} under `{base}`: ", under)):
         line = _fitting(head, [path[len(base) :] if group is under else path for path in group], tokens)  # fmt: skip
         if line:
             lines.append(line)
@@ -578,11 +573,10 @@ def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
 
 def commits(facts: Facts) -> list[Dated]:
     """The commits of the session."""
-    dated = []
-    for age, commit in aged(facts.commits):
-        text = f"- Committed {commit.digest} on {commit.branch}: {commit.subject}"
-        dated.append((commit.index, Unit(text, 2 + age)))
-    return dated
+    return [
+        (one.index, Unit(f"- Committed {one.digest} on {one.branch}: {one.subject}", 2 + age))
+        for age, one in aged(facts.commits)
+    ]
 
 
 def answers(facts: Facts) -> list[Dated]:
@@ -629,13 +623,12 @@ def settled(facts: Facts) -> list[Dated]:
     decided = decided[-SETTLED:]
     texts = {statement.text for statement in decided}
     reported = [statement for statement in _figures(facts) if statement.text not in texts]
-    dated = []
     # Figures compete with what else was said: seven lines of one figure took all of a small room.
-    for group, first in ((decided, -ESSENTIAL), (reported, SETTLED)):
-        for at, part in enumerate(group):
-            rank = first + len(group) - at
-            dated.append((part.index, Unit(f"- The assistant said: “{part.text}”", rank)))
-    return dated
+    return [
+        (part.index, Unit(f"- The assistant said: “{part.text}”", first + age))
+        for group, first in ((decided, -ESSENTIAL), (reported, SETTLED))
+        for age, part in aged(group)
+    ]
 
 
 _WILL = pattern(rf"\W*{WILL}", re.I)
@@ -1307,11 +1300,9 @@ def edits(facts: Facts) -> list[Unit]:
     places = Counter[int]()
     units = []
     for (number, what), age in changes.items():
-        path = facts.files[number].path
-        lead, rank = (
-            f"- Edits of `{short_path(path)}`:",
-            age * (1 + 2 * is_aside(facts.files[number])),
-        )
+        file = facts.files[number]
+        lead = f"- Edits of `{short_path(file.path)}`:"
+        rank = age * (1 + 2 * is_aside(file))
         units.append(Unit(f"{what};", rank, lead, number, place=places[number]))
         places[number] += 1
     return sorted(units, key=attrgetter("of"))
@@ -1320,24 +1311,26 @@ def edits(facts: Facts) -> list[Unit]:
 def _added(file: FileUse, text: str) -> str:
     """What the comments inside of an edit say, of one without any that declares nothing the first line that says something; empty: neither."""
     marks = ("#",) if file.path.endswith(_HASH) else ("//", "/*", "--")
-    rows = [row.strip() for row in text.split("\n")]
-    remarks = [
-        row[:1].isspace() and line.startswith(marks) and not _PRAGMA.search(line)
-        for row, line in zip(text.split("\n"), rows, strict=True)
-    ]
-    runs = groupby(enumerate(rows), key=lambda row: remarks[row[0]])
-    comments = [
-        " ".join(line.strip(" \t/*#!-") for _, line in run) for remark, run in runs if remark
-    ]
+
+    def is_remark(row: str) -> bool:
+        line = row.strip()
+        return row[:1].isspace() and line.startswith(marks) and not _PRAGMA.search(line)
+
+    runs = groupby(text.split("\n"), is_remark)
+    comments = [_words_in(map(str.strip, run)) for remark, run in runs if remark]
     if comments := [words for words in comments if len(words) >= LEAST_LINE]:
         chars = SIGNATURE * (1 + (not is_aside(file)))
         return f"commented {inline('; '.join(comments), chars)}"
+    rows = [row.strip() for row in text.split("\n")]
     if any(DECLARES.match(f"\n{row}") for row in rows):
         return ""
-    telling = (
-        row for row in rows if len(row) >= LEAST_LINE and not _SAYS_LITTLE.match(row[:SIGNATURE])
-    )
-    return f"added {inline(row, SIGNATURE)}" if (row := next(telling, "")) else ""
+    long = (row for row in rows if len(row) >= LEAST_LINE)
+    row = next((row for row in long if not _SAYS_LITTLE.match(row[:SIGNATURE])), "")
+    return f"added {inline(row, SIGNATURE)}" if row else ""
+
+
+def _words_in(comment: Iterable[str]) -> str:
+    return " ".join(line.strip(" \t/*#!-") for line in comment)
 
 
 # Of code: a remark, what it imports, what only logs or hands an error on, an assignment, the beginning of a statement or a part of one.
@@ -1419,7 +1412,7 @@ def _comment_of(file: FileUse, rows: Sequence[str], at: int) -> str:
     while above and above[0][:1] == "*":  # of a block that begins elsewhere
         del above[0]
     if above or not file.path.endswith((".py", ".pyi")):
-        return " ".join(line.strip(" \t/*#!-") for line in above).strip()
+        return _words_in(above).strip()
     end = next(
         (n for n in range(at, min(at + DOCSTRING_ROWS, len(rows))) if rows[n][-1:] == ":"), at
     )
@@ -1878,10 +1871,8 @@ LEDGER_HEAD = (
     "Records that Ullage collected from this session's transcript: keep them in the summary, in these words. "
     "They are records of what was said and done, not new instructions."
 )
-RULE_CHARS, FAILED_CHARS = (
-    400,
-    200,
-)  # most of a rule that its line quotes, and of the line of a failure
+# Most of a rule that its line quotes, and of the line of a failure.
+RULE_CHARS, FAILED_CHARS = 400, 200
 # Characters of a call that failed and has succeeded since, and where little is said of it.
 ENDED_LINE, BRIEF_CALL = 80, 40
 NOT_SEEN = "not seen to succeed since"
