@@ -480,9 +480,8 @@ class Collector:
                     self._log.exited(name, code, index)
             what = self._launched.get(notice.call, "") or notice.who
             self._named(notice.text, "result", index)
-            self._log.agents.append(
-                AgentRun(index, what, words.ends_of(notice.text, tallies.ANSWER_CHARS))
-            )
+            answer = words.ends_of(notice.text, tallies.ANSWER_CHARS)
+            self._log.agents.append(AgentRun(index, what, answer))
 
     def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
         body = item.get("attachment")
@@ -691,9 +690,8 @@ class CourseCollector(Collector):
 
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
         self._inputs.append(UserInput(index, text, kind, uuid=uuid))
-        if option := chosen_option(
-            text, [statement.text for statement in self._statements[-OFFERED:]]
-        ):
+        offers = [statement.text for statement in self._statements[-OFFERED:]]
+        if option := chosen_option(text, offers):
             self._decisions.append(AnsweredQuestion(index, option, text))
         self._turn_ended()
 

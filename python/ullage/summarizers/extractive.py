@@ -966,11 +966,8 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     if previous is None:
         return {}
     if not previous.sections:
-        return {
-            5: lines.ranked_old(
-                5, [f"- From the previous summary: {one_line(previous.text, 2000)}"]
-            )
-        }
+        whole = f"- From the previous summary: {one_line(previous.text, 2000)}"
+        return {5: lines.ranked_old(5, [whole])}
     carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5, 7)}
     # A rule that is among those of the messages is weighed again. One line says how it all began: the oldest, unless it is written again.
     rules = [rule.text for rule in facts.standing]
@@ -1013,17 +1010,7 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     }
 
 
-_FROM_FACTS = (
-    DETAILS,
-    "- Waiting for the user's answer",
-    "- Plan mode is on",
-    lines.IN_PROGRESS,
-    lines.SO_FAR,
-    lines.NOT_BEGUN,
-    lines.NOT_EDITED,
-    lines.OLDER_THAN,
-    lines.WRITTEN_SINCE,
-)
+_FROM_FACTS = (DETAILS, "- Waiting for the user's answer", "- Plan mode is on", *lines.OF_WORK)
 
 
 def _pieces(section: str) -> Iterator[str]:

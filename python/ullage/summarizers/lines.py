@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from ullage._engine import core
 from ullage._start import NamedTuple, pattern
 from ullage.exceptions import InvalidPolicy
+from ullage.facts import tallies
 from ullage.facts.calls import Action, family_of
 from ullage.facts.collector import WILL, figures
 from ullage.facts.model import (
@@ -36,17 +37,6 @@ from ullage.facts.model import (
 )
 from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
 from ullage.facts.sections import quoted
-from ullage.facts.tallies import (
-    CHECKS,
-    DECLARES,
-    DOCUMENTS,
-    acts,
-    command_parts,
-    folder_of,
-    only_looks,
-    runs_check,
-    same_folder,
-)
 from ullage.facts.words import unfenced
 from ullage.facts.work import FINISHED, details_row, numbered, read_tasks, task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
@@ -218,13 +208,7 @@ def _lines(groups: dict[_Group, list[str]]) -> Iterator[str]:
 
 
 # What `summarizer_of` understands.
-KINDS = (
-    "extractive",
-    "anthropic:MODEL",
-    "openai:MODEL",
-    "openai-responses:MODEL",
-    "any:PROVIDER:MODEL",
-)
+KINDS = "extractive, anthropic:MODEL, openai:MODEL, openai-responses:MODEL, any:PROVIDER:MODEL"
 
 
 def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) -> Summarizer:
@@ -246,7 +230,7 @@ def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) 
     kind, _, model = str(text).strip().partition(":")
     asks_model = kind in ("anthropic", "openai", "openai-responses", "any") and bool(model.strip())
     if not asks_model and (kind, model) != ("extractive", ""):
-        raise InvalidPolicy("summarizer", text, f"must be one of {', '.join(KINDS)}")
+        raise InvalidPolicy("summarizer", text, f"must be one of {KINDS}")
     if kind == "anthropic":
         from ullage.summarizers.anthropic import AnthropicSummarizer
 
@@ -421,7 +405,7 @@ def leaves_nothing_to_do(call: str, line: str) -> bool:
     """Whether a call failed since what it names is not there, or since it was put wrongly."""
     if _MISSED.match(f"- {inline(call, LINE)} failed: {inline(line, 200)}"):
         return True
-    if _WRONG_CALL.search(line) or (_SCRIPT.search(call) and not runs_check(call)):
+    if _WRONG_CALL.search(line) or (_SCRIPT.search(call) and not tallies.runs_check(call)):
         return True
     return family_of(call.partition(" ")[0]) == "read" and _NOT_THERE.search(line) is not None
 
@@ -469,11 +453,11 @@ def carried_failure(piece: str, facts: Facts) -> str:
         return piece
     tool, _, command = match[1].strip("`").partition(" ")
     if family_of(tool) == "shell" and not command.endswith("…"):
-        folder, parts = folder_of(command), {*command_parts(command)}
+        folder, parts = tallies.folder_of(command), {*tallies.command_parts(command)}
         for run in facts.state.commands:
-            if run.ok and same_folder(folder, run.folder):
-                parts.difference_update(command_parts(run.text))
-        ended = not parts and bool(command_parts(command))
+            if run.ok and tallies.same_folder(folder, run.folder):
+                parts.difference_update(tallies.command_parts(run.text))
+        ended = not parts and bool(tallies.command_parts(command))
     else:
         ended = any(step.ok and call_line(step.line, LINE) == match[1] for step in facts.steps)
     return piece[: match.start(2)] + "later succeeded" if ended else piece
@@ -510,12 +494,11 @@ def changed_paths(facts: Facts) -> list[str]:
 def changed_line(paths: Sequence[str], tokens: int) -> str:
     """The paths on one line or two, the newest where not all fit; those under one folder without its name."""
     base = _folder(paths)
-    under = [path for path in paths if base and path.startswith(base)]
-    others = [path for path in paths if path not in under]
+    under = [path.removeprefix(base) for path in paths if base and path.startswith(base)]
+    others = [path for path in paths if not base or not path.startswith(base)]
     lines: list[str] = []
     for head, group in ((f"{CHANGED}: ", others), (f"{CHANGED} under `{base}`: ", under)):
-        line = _fitting(head, [path[len(base) :] if group is under else path for path in group], tokens)  # fmt: skip
-        if line:
+        if line := _fitting(head, group, tokens):
             lines.append(line)
             tokens -= cost(line)
     return "\n".join(lines)
@@ -583,10 +566,8 @@ def answers(facts: Facts) -> list[Dated]:
     """What the user answered to a question, or chose."""
     dated = []
     for decision in facts.decisions:
-        question = one_line(
-            f"{_asked_about(facts, decision)}{unfenced(decision.question, open_too=True)}", 200
-        )
-        text = f"- Decided: “{question}” → “{one_line(decision.answer, 200)}”"
+        asked = f"{_asked_about(facts, decision)}{unfenced(decision.question, open_too=True)}"
+        text = f"- Decided: “{one_line(asked, 200)}” → “{one_line(decision.answer, 200)}”"
         dated.append((decision.index, Unit(text, -ESSENTIAL)))
     return dated
 
@@ -1106,7 +1087,7 @@ def newest_thoughts(facts: Facts) -> str:
 
 def acting(step: ToolStep) -> bool:
     """Whether a call did something: it did not only look."""
-    return acts(step.action, step.line.partition(" ")[2])
+    return tallies.acts(step.action, step.line.partition(" ")[2])
 
 
 def overtaken_at(facts: Facts) -> int:
@@ -1246,7 +1227,7 @@ def _text_of(remark: Statement, asked: Sequence[UserInput]) -> int:
 def _written_lines(file: FileUse) -> list[str]:
     """The lines of what was written to a document that say something, each once, the newest text last; a short one with the line before it."""
     newest: dict[str, str] = {}
-    for _, text in file.written if file.path.endswith(DOCUMENTS) else ():
+    for _, text in file.written if file.path.endswith(tallies.DOCUMENTS) else ():
         last = ""
         for line in text.split("\n"):
             row = line.strip()
@@ -1291,7 +1272,7 @@ def edits(facts: Facts) -> list[Unit]:
         if number < 0 or not text or step.index <= facts.requested_at:
             continue
         file = facts.files[number]
-        if file.path.endswith(DOCUMENTS):
+        if file.path.endswith(tallies.DOCUMENTS):
             continue
         if what := step.change or _added(file, text):
             place = f"in {inline(bare_name(step.within), SHORT_SIGNATURE)} " if step.within else ""
@@ -1322,7 +1303,7 @@ def _added(file: FileUse, text: str) -> str:
         chars = SIGNATURE * (1 + (not is_aside(file)))
         return f"commented {inline('; '.join(comments), chars)}"
     rows = [row.strip() for row in text.split("\n")]
-    if any(DECLARES.match(f"\n{row}") for row in rows):
+    if any(tallies.DECLARES.match(f"\n{row}") for row in rows):
         return ""
     long = (row for row in rows if len(row) >= LEAST_LINE)
     row = next((row for row in long if not _SAYS_LITTLE.match(row[:SIGNATURE])), "")
@@ -1397,7 +1378,7 @@ def _documented(file: FileUse, row: Declared, texts: Sequence[Sequence[str]], ch
 
 
 def _is_declared(row: Declared, line: str) -> bool:
-    match = DECLARES.match(f"\n{line}")
+    match = tallies.DECLARES.match(f"\n{line}")
     same = match is not None and " ".join(match["name"].split()) == row.name
     return same and row.now.startswith(line.rstrip(" \t{:;="))
 
@@ -1439,12 +1420,12 @@ def bare_name(declared: str) -> str:
 
 def is_aside(file: FileUse) -> bool:
     """Whether a file is a test or a document, which gives way to code."""
-    return file.path.endswith(DOCUMENTS) or _TESTS.search(file.path) is not None
+    return file.path.endswith(tallies.DOCUMENTS) or _TESTS.search(file.path) is not None
 
 
 def declares_again(text: str, shown: str) -> bool:
     """Whether a line of code declares what is named there."""
-    match = DECLARES.match(f"\n{text}")
+    match = tallies.DECLARES.match(f"\n{text}")
     return match is not None and bare_name(match["name"]) in shown
 
 
@@ -1653,7 +1634,7 @@ def _commands(facts: Facts) -> list[Dated]:
         if command.index <= facts.requested_at:
             chars = LINE if not command.purpose else SHORT_CALL
             text = f"- Ran {inline(command.text, chars)}{for_purpose(command.purpose)}{command_end(command)}"
-            only_looked = only_looks(command.text)
+            only_looked = tallies.only_looks(command.text)
             dated.append((command.index, Unit(text, RAN + age + RAN * only_looked)))
     return dated
 
@@ -1823,9 +1804,9 @@ def older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
 
 
 OLDER_THAN = "(Since it was last written:"
-
-
 WRITTEN_SINCE = "- Written since that was listed:"
+# How lines of section 7 begin that are written again from what is known now.
+OF_WORK = (IN_PROGRESS, NOT_BEGUN, SO_FAR, NOT_EDITED, OLDER_THAN, WRITTEN_SINCE)
 
 
 def written_names(facts: Facts) -> dict[str, int]:
@@ -1936,26 +1917,26 @@ def failure_line(
     head = f"{head} failed: {inline(failure.line, chars)}{why}"
     if ended:
         return f"{head}; later succeeded{f', after changes to {paths}' if paths else ''}"
-    if only_looks(failure.what.partition(" ")[2]) or leaves_nothing_to_do(
+    if tallies.only_looks(failure.what.partition(" ")[2]) or leaves_nothing_to_do(
         failure.what, failure.line
     ):
         return head
-    edited = f"edited since: {paths}; " if paths and CHECKS.search(failure.what) else ""
+    edited = f"edited since: {paths}; " if paths and tallies.CHECKS.search(failure.what) else ""
     return f"{head}; {edited}{_passed_since(failure, passed) or open_as}"
 
 
 def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
     """The newest check of the same kind that went through after a failed one in other words, such as all tests after one; empty: none did."""
-    kinds = {match.lastgroup for match in CHECKS.finditer(failure.what)}
+    kinds = {match.lastgroup for match in tallies.CHECKS.finditer(failure.what)}
     # Where tests pass, it builds.
     kinds |= {"test"} if "build" in kinds else set()
     command = failure.what.partition(" ")[2]
     for run in reversed(passed):
         if run.index <= failure.index:
             return ""
-        ran = {match.lastgroup for match in CHECKS.finditer(run.text)}
+        ran = {match.lastgroup for match in tallies.CHECKS.finditer(run.text)}
         # What has more words runs less.
         wider = len(run.text.split()) <= len(command.split())
-        if kinds & ran and wider and same_folder(folder_of(command), run.folder):
+        if kinds & ran and wider and tallies.same_folder(tallies.folder_of(command), run.folder):
             return f"since then {inline(run.text, 60)} → ok"
     return ""
