@@ -106,10 +106,8 @@ def _input_of(tool: str, arguments: str, patch: re.Match[str] | None) -> Any:
     command = _COMMAND.search(arguments)
     if command is not None:
         folder = _WORKDIR.search(arguments)
-        return {
-            "command": _decoded(command["text"]),
-            "workdir": _decoded(folder[1]) if folder else "",
-        }
+        workdir = _decoded(folder[1]) if folder else ""
+        return {"command": _decoded(command["text"]), "workdir": workdir}
     if polled := _RUNNING.match(arguments):
         return {"session_id": polled[1], "chars": "\x03" if r"\u0003" in arguments else ""}
     if plan := _STEP.findall(arguments[:PLAN_CHARS]) if tool == "update_plan" else []:

@@ -42,9 +42,8 @@ from ullage.messages import CLEARED, BlockView, Item, is_boundary, is_summary, m
 
 
 def _questions(call_input: Any) -> list[str]:
-    listed = None
-    if isinstance(call_input, Mapping):
-        listed = call_input.get("questions", call_input.get("question"))
+    body = call_input if isinstance(call_input, Mapping) else {}
+    listed = body.get("questions", body.get("question"))
     if isinstance(listed, str):
         return [words.clean(listed, 1000)]
     if not isinstance(listed, Sequence):

@@ -765,20 +765,18 @@ def superseded(
 ) -> tuple[list[UserInput], list[UserInput]]:
     """The user's messages, oldest first, and the rules in them, each with the sentence that corrects a value in it, if a later one does."""
     newest = {correction.at: correction for correction in corrections_of(inputs)}
-    marked = [
-        _corrected(entry, newest[at]) if at in newest else entry for at, entry in enumerate(inputs)
-    ]
+    marked = [_corrected(entry, newest.get(at)) for at, entry in enumerate(inputs)]
     rules_marked = []
     for rule in rules:
-        for at, by in newest.items():
-            if rule.text in inputs[at].text and names_value(rule.text, by.old):
-                rule = _corrected(rule, by)
-                break
-        rules_marked.append(rule)
+        of_its_message = (by for at, by in newest.items() if rule.text in inputs[at].text)
+        by = next((by for by in of_its_message if names_value(rule.text, by.old)), None)
+        rules_marked.append(_corrected(rule, by))
     return marked, rules_marked
 
 
-def _corrected(entry: UserInput, by: ReplacedValue) -> UserInput:
+def _corrected(entry: UserInput, by: ReplacedValue | None) -> UserInput:
+    if by is None:
+        return entry
     return replace(entry, corrected=by.sentence, corrected_by=by.number, corrected_value=by.old)
 
 

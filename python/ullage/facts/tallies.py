@@ -405,10 +405,7 @@ def _used(use: FileUse, call: CallEffect, at: int) -> FileUse:
 
 def _change(call: CallEffect) -> str:
     """What a small edit put in the place of what; empty: it took nothing out, or more than two lines."""
-    removed, added = (
-        [row for row in map(str.strip, text.split("\n")) if row]
-        for text in (call.removed, call.code)
-    )
+    removed, added = ([*filter(None, _stripped(text))] for text in (call.removed, call.code))
     if not call.target.endswith(DOCUMENTS):  # what lines do says more than what is remarked on them
         removed, added = (
             [row for row in rows if not COMMENT.match(row)] or rows for rows in (removed, added)
@@ -844,20 +841,18 @@ class CallLog:
         # Of what a script printed nobody knows which of its calls returned it.
         own = len(calls) == 1 or not outcome.ok
         line = outcome.line if own else ""
-        commands = []
         for call in calls[:MAX_CALLS]:
             step = ToolStep(at, call.action, describe(call), outcome.ok, line, purpose=call.purpose)
             if call.action is Action.EDIT and outcome.ok:
                 step = step._replace(change=_change(call), within=self._within(call, step))
             self.steps.append(step)
-            if call.action is Action.COMMAND:
-                commands.append(call)
         if action is not Action.POLL:
             if own:
                 self._outputs.append((len(self.steps) - 1, text))
         elif goes_on and target in self._running:
             # What asks for more may go on itself.
             self._running[goes_on] = self._running[target]
+        commands = [call for call in calls[:MAX_CALLS] if call.action is Action.COMMAND]
         if commands and self._running:
             self._went_on()
         for call in commands:

@@ -188,19 +188,18 @@ def errors(facts: Facts) -> list[Unit]:
     dated: list[lines.Dated] = []
     for plain, at in sorted(newest.items(), key=itemgetter(1)):
         failure, age = telling[at], count - at
-        if failure.fixed_index < 0 and last[calls[at]] > at:
+        ended = failure.fixed_index >= 0
+        if not ended and last[calls[at]] > at:
             continue
         # What was refused and then done after all says nothing any more, nor what the user's words tell.
-        open_still = lines.is_open_failure(plain) and not (
-            failure.feedback and failure.fixed_index >= 0
-        )
+        open_still = lines.is_open_failure(plain) and not (failure.feedback and ended)
         open_as = lines.NOT_SEEN
         if open_still and (digest := _committed_as(facts, failure)):
             open_as, open_still = f"committed since as {digest}", False
         # A refusal grows old half as fast as a failure.
         rank = (age // 2 if failure.feedback else age) - lines.ESSENTIAL if open_still else 2 * age
         step = outputs.get((failure.index, failure.what))
-        cured = failure.fixed_index >= 0 and not failure.feedback
+        cured = ended and not failure.feedback
         whole, (chars, few) = failure, (CURED_CHARS if cured else lines.FAILED_CHARS, SHORT_TEXT)
         if open_still and step is not None and (rows := _rows(step)):
             whole, (chars, few) = replace(failure, line=rows), ROWS_CHARS
@@ -208,9 +207,8 @@ def errors(facts: Facts) -> list[Unit]:
         # Of calls that failed side by side the first has it.
         why = f" ({cause})" if cause and cause not in repeated and not below.holds(cause) else ""
         repeated.add(cause)
-        line = lines.failure_line(whole, chars, passed, open_as, why) + _cure(
-            facts, failure, announced
-        )
+        cure = _cure(facts, failure, announced)
+        line = lines.failure_line(whole, chars, passed, open_as, why) + cure
         short = lines.failure_line(failure if cured else whole, few, passed, open_as, brief=cured)
         # That what was looked for is not there comes last.
         missed = lines.leaves_nothing_to_do(failure.what, failure.line)
@@ -766,9 +764,8 @@ def _fields(text: str) -> list[str]:
 def _unread(facts: Facts) -> bool:
     """Whether the newest calls returned words in objects, such as the comments of a review, that nothing was said about yet."""
     said_at = facts.statements[-1].index if facts.statements else -1
-    return facts.now is None and any(
-        step.index >= said_at and _fields(step.output) for step in facts.steps[-UNREAD_STEPS:]
-    )
+    unread = (step for step in facts.steps[-UNREAD_STEPS:] if step.index >= said_at)
+    return facts.now is None and any(_fields(step.output) for step in unread)
 
 
 UNREAD_STEPS = 6
@@ -795,14 +792,13 @@ def _rows(step: ToolStep) -> str:
     rows = [row for row in rows if row and not core.is_framing(row)]
     at = [place for place, row in enumerate(rows) if _TELLING.first(row) >= 0]
     tested = not step.ok and tallies.runs_check(step.line.partition(" ")[2])
+    places = {*range(len(rows))}
     if tested and 0 < len(at) <= FEW_TELLING:  # with what follows, such as got and want
-        at = sorted(
-            {place + more for place in at for more in range(FOLLOWING + 1)} & {*range(len(rows))}
-        )
+        at = sorted(places & {place + more for place in at for more in range(FOLLOWING + 1)})
     if tested and any(_TEST_PLACE.match(rows[place][:160]) for place in at):
         # Places outside of tests are those of what the program under test logged.
         at = [place for place in at if not _LOGGED.match(rows[place])]
-        at = sorted({*at, *(place + 1 for place in at if _GOT.search(rows[place]))} & {*range(len(rows))})  # fmt: skip
+        at = sorted(places & {*at, *(place + 1 for place in at if _GOT.search(rows[place]))})
     telling = list(dict.fromkeys(rows[place][:160] for place in at))
     # What a test asserts, before what the program under test logged.
     telling = sorted(telling, key=lambda row: _PLACE.match(row) is not None)

@@ -1168,11 +1168,10 @@ def _brief_rows(text: str) -> Iterator[tuple[str, bool]]:
         if not _HAS_WORD.search(row) or row.startswith("|"):
             continue
         sentences = [row]
-        if len(row) > BRIEF_ROW:
-            bold = _BOLD.match(row)
-            sentences = (
-                [bold[1]] if bold else _SENTENCE_END.split(row[:MOST_OF_ROW], SENTENCES)[:SENTENCES]
-            )
+        if len(row) > BRIEF_ROW and (bold := _BOLD.match(row)):
+            sentences = [bold[1]]
+        elif len(row) > BRIEF_ROW:
+            sentences = _SENTENCE_END.split(row[:MOST_OF_ROW], SENTENCES)[:SENTENCES]
         begins = True
         for sentence in sentences:
             shown = one_line(sentence.replace("**", ""), BRIEF_ROW)
@@ -1627,10 +1626,9 @@ def agents(facts: Facts) -> list[Dated]:
 
 def _commands(facts: Facts) -> list[Dated]:
     """The newest run of each command, without those that section 8 lists."""
-    newest = {command.text: at for at, command in enumerate(facts.commands)}
+    newest = {command.text: (age, command) for age, command in aged(facts.commands)}
     dated = []
-    for at in newest.values():
-        command, age = facts.commands[at], len(facts.commands) - at
+    for age, command in newest.values():
         if command.index <= facts.requested_at:
             chars = LINE if not command.purpose else SHORT_CALL
             text = f"- Ran {inline(command.text, chars)}{for_purpose(command.purpose)}{command_end(command)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from ullage._start import optional
@@ -74,18 +74,16 @@ class AnySummarizer:
 
     def _messages(self, request: SummaryRequest) -> Iterator[Any]:
         if request.system:
-            yield self._request([self._parts.SystemPromptPart(request.system)])
+            system = self._parts.SystemPromptPart(request.system)
+            yield self._parts.ModelRequest(parts=[system])
         names: dict[str, str] = {}
         for message in anthropic_messages(request.messages):
             parts = list(self._blocks(message, names))
             if parts and message.get("role") == "assistant":
                 yield self._parts.ModelResponse(parts=parts)
             elif parts:
-                yield self._request(parts)
-        yield self._request([self._parts.UserPromptPart(request.prompt)])
-
-    def _request(self, parts: Sequence[Any]) -> Any:
-        return self._parts.ModelRequest(parts=list(parts))
+                yield self._parts.ModelRequest(parts=parts)
+        yield self._parts.ModelRequest(parts=[self._parts.UserPromptPart(request.prompt)])
 
     def _blocks(self, message: Mapping[str, Any], names: dict[str, str]) -> Iterator[Any]:
         ours = message.get("role") == "assistant"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from ullage import _env
@@ -236,11 +237,9 @@ def extended(
     Raises:
         PrefixLost: In no reading the conversation begins with what was sent.
     """
-    head = _head(sent)
-    plain = [_plain(message) for message in sent[head:]]
+    plain = [_plain(message) for message in dropwhile(_of_system, sent)]
     for read in readings:
-        ours = list(read())
-        ours = ours[_head(ours) :]
+        ours = [*dropwhile(_of_system, read())]
         if len(ours) >= len(plain) and [_plain(m) for m in ours[: len(plain)]] == plain:
             return [*sent, *ours[len(plain) :], prompt]
     raise PrefixLost("the last request is not how this conversation begins")
@@ -252,12 +251,9 @@ def begins_with(sent: Sequence[Item], ours: Sequence[Item]) -> bool:
     return len(sent) >= len(ours) > 0 and all(_plain(a) == _plain(b) for a, b in pairs)
 
 
-def _head(messages: Sequence[Item]) -> int:
-    """Number of system messages in front: the conversation has none of the main loop's."""
-    at = 0
-    while at < len(messages) and messages[at].get("role") in ("system", "developer"):
-        at += 1
-    return at
+def _of_system(message: Item) -> bool:
+    """Such messages stand in front: the conversation has none of the main loop's."""
+    return message.get("role") in ("system", "developer")
 
 
 def _plain(value: Any) -> Any:
