@@ -159,18 +159,16 @@ def _without_tagged(text: str) -> str:
     unclosed: set[str] = set()
     position = 0
     for match in _OPENING_TAG.finditer(text):
-        tag = match[1]
-        if match.start() < position or tag in unclosed:
+        tag, begin = match[1], match.start()
+        if begin < position or tag in unclosed:
             continue
         end = text.find(f"</{tag}>", match.end())
         if end >= 0:
-            before = text[position : match.start()]
+            before = text[position:begin]
             pieces.append(before + (ELEMENT if before.rpartition("\n")[2].strip() else _GAP))
             position = end + len(tag) + 3
-        elif not text[
-            max(position, text.rfind("\n", 0, match.start()) + 1) : match.start()
-        ].strip():
-            pieces.append(text[position : match.start()])
+        elif not text[max(position, text.rfind("\n", 0, begin) + 1) : begin].strip():
+            pieces.append(text[position:begin])
             return "".join(pieces)
         else:
             unclosed.add(tag)
@@ -199,9 +197,8 @@ class _Lines:
         self._passages()
         if len(self._lines) > 1:
             self._tables()
-        return (
-            "" if pasted else line for line, pasted in zip(self._lines, self._pasted, strict=True)
-        )
+        rows = zip(self._lines, self._pasted, strict=True)
+        return ("" if pasted else line for line, pasted in rows)
 
     def _hide(self, start: int, stop: int | None = None) -> None:
         stop = len(self._lines) if stop is None else stop

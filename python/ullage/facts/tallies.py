@@ -110,11 +110,9 @@ _NO_OUTPUT = "Command: "  # what Codex writes above all output
 
 def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
     """The outcome of a shell command whose exit code says something else: of a search that found nothing, or of the `tail` that shortens a test's output."""
-    if (
-        outcome.exit_code == 1
-        and _FINDS.match(_CD.sub("", _QUOTED.sub("''", command[:COMMAND_CHARS])))
-        and (not outcome.line or outcome.line.startswith(_NO_OUTPUT))
-    ):
+    silent = not outcome.line or outcome.line.startswith(_NO_OUTPUT)
+    bare = _QUOTED.sub("''", command[:COMMAND_CHARS]) if silent and outcome.exit_code == 1 else ""
+    if bare and _FINDS.match(_CD.sub("", bare)):
         return CallOutcome(True, 1, "", "")  # their code for "no match"
     if not outcome.ok or only_looks(command):
         return outcome
@@ -283,11 +281,10 @@ class NameTally:
 
     def ranked(self, end: int, most: int) -> tuple[Name, ...]:
         """The names, those of most worth for their room at the newest message (`end`) first; ties by text."""
-        names = [
+        return tuple(
             Name(text, _KINDS[number], uses, last, score, _ORIGINS[author], home)
             for text, number, uses, last, score, author, home in self._counted.ranked(end, most)
-        ]
-        return tuple(names)
+        )
 
 
 class FileTally:
@@ -875,11 +872,8 @@ class CallLog:
             return match["name"]
         for place, text in reversed(self._outputs) if looked_for[0] else ():
             step = self.steps[place]
-            if (
-                step.action is Action.READ
-                and looked_for[0] in text
-                and step.line.endswith(f" {path}")
-            ):
+            of_file = step.action is Action.READ and step.line.endswith(f" {path}")
+            if of_file and looked_for[0] in text:
                 rows = [_LINE_NUMBER.sub("", row) for row in text.split("\n")]
                 places = _places([row.strip() for row in rows], looked_for)
                 if len(places) != 1:

@@ -101,9 +101,8 @@ def requested(facts: Facts, instructions: str = "", words: str = "") -> list[Uni
         units.append(Unit(whole, 1, short=short))
     if len(prompts) > 1 and not facts.later_inputs and facts.offered:
         titles = " ".join(facts.offered)
-        units.append(
-            Unit(f"- The newest message followed this list of the assistant: “{titles}”", -1)
-        )
+        followed = f"- The newest message followed this list of the assistant: “{titles}”"
+        units.append(Unit(followed, -1))
     if instructions:
         units.append(Unit(f"- To focus on after this compaction: {_quote(instructions, 200)}", 0))
     return units
@@ -139,9 +138,8 @@ def files(facts: Facts) -> list[Unit]:
     """Section 3: files by last use, those that were changed before those that were read."""
     ordered = aged(sorted(facts.files, key=attrgetter("last")))
     purposes, units = lines.edit_purposes(facts).of, []
-    earlier = dict(
-        map(lines.announced_in, facts.previous.section(3).split("\n") if facts.previous else ())
-    )
+    rows = facts.previous.section(3).split("\n") if facts.previous else ()
+    earlier = dict(map(lines.announced_in, rows))
     for age, file in ordered:
         if file.path in purposes:
             rank = age * (1 + lines.is_aside(file)) - 2 * lines.ESSENTIAL
@@ -363,13 +361,8 @@ NOT_SEEN_HERE = "not seen to succeed in this part"
 
 def running(facts: Facts) -> str:
     """The newest commands since the newest request that nobody has seen to end; empty: none."""
-    going_on = [
-        run
-        for run in facts.commands
-        if run.ok is None
-        and run.index > facts.requested_at
-        and run.line.startswith(tallies.LEFT_RUNNING.line)
-    ]
+    newest = (run for run in facts.commands if run.ok is None and run.index > facts.requested_at)
+    going_on = [run for run in newest if run.line.startswith(tallies.LEFT_RUNNING.line)]
     if not going_on:
         return ""
     runs = (run for run in facts.commands if run.ok is not None)
@@ -972,9 +965,7 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     again += [p for p in carried[1] if "(user): “" in p and any(rule in p for rule in rules)]
     carried[1] = [piece for piece in carried[1] if piece not in again]
     carried[2] = [piece for piece in carried[2] if piece.removeprefix("- ") not in facts.urls]
-    carried[3] = [
-        p for p in carried[3] if not _replaced(p, facts) and not p.startswith(lines.CHANGED)
-    ]
+    carried[3] = [piece for piece in carried[3] if not _replaced(piece, facts)]
     announced = {lines.short_path(path) for path in lines.edit_purposes(facts).of}
     carried[3] = [p for p in carried[3] if lines.announced_in(p)[0] not in announced]
     carried[4] = [lines.carried_failure(piece, facts) for piece in carried[4]]
@@ -994,11 +985,8 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
         carried[6] = list(_pieces(previous.section(6)))
     for number in (5, 7):
         # Tasks and open work were read from it, and may have been closed since.
-        carried[number] = [
-            p
-            for p in carried[number]
-            if not p.startswith(_FROM_FACTS) and not read_tasks(p, 0) and not read_work(p, 0)
-        ]
+        others = (p for p in carried[number] if not p.startswith(_FROM_FACTS))
+        carried[number] = [p for p in others if not read_tasks(p, 0) and not read_work(p, 0)]
     return {
         number: lines.ranked_old(number, list(dict.fromkeys(pieces)))
         for number, pieces in carried.items()
@@ -1039,13 +1027,12 @@ MOST_TITLE = 60  # characters of a line that ends with a colon and says nothing 
 
 
 def _replaced(piece: str, facts: Facts) -> bool:
+    if piece.startswith(lines.CHANGED):
+        return True
     path = _PATH.search(piece.split("\n", 1)[0])
-    declared = piece.startswith((lines.DECLARED, lines.ANNOUNCED))  # what was done then
-    return (
-        path is not None
-        and not declared
-        and any(f"/{file.path}".endswith(f"/{path[1]}") for file in facts.files)
-    )
+    if path is None or piece.startswith((lines.DECLARED, lines.ANNOUNCED)):  # what was done then
+        return False
+    return any(f"/{file.path}".endswith(f"/{path[1]}") for file in facts.files)
 
 
 # Lines of section 8 that say nothing once it is the past.
@@ -1178,11 +1165,8 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         inputs = (*inputs[:-1], newest_input)
     texts = ReadTexts(facts.word_counts)
     wanted = {6, 9, *(n for n in (*units, *carried) if n > 0 and (units.get(n) or carried.get(n)))}
-    if (
-        tokens < ONLY_WORDS_TOKENS
-        and wanted <= _SPOKEN
-        and users_words.words_need(inputs, texts).whole > tokens
-    ):
+    only_talk = tokens < ONLY_WORDS_TOKENS and wanted <= _SPOKEN
+    if only_talk and users_words.words_need(inputs, texts).whole > tokens:
         wanted = {6}
     frame = _frame(tokens, wanted)
     here = not request.newest_apart and not facts.later_inputs
@@ -1417,9 +1401,8 @@ def _users_words(
     newest = users_words.newest_tokens(inputs) if old and inputs and newest_here else 0
     carried = fill(old, max(room - newest, 0), _OLDER_POINTS) if old else ""
     left = room - _spent(carried)
-    return joined(
-        (carried, users_words.user_messages(inputs, left, focus, texts, newest_here=newest_here))
-    )
+    newer = users_words.user_messages(inputs, left, focus, texts, newest_here=newest_here)
+    return joined((carried, newer))
 
 
 def _retold(old: Sequence[Unit], tokens: int) -> list[Unit]:
@@ -1555,11 +1538,8 @@ def fitting_once(
     """`fitting`, and the units of which they are: without lines of their own that quote a sentence of a passage that fits."""
     chosen = fitting(units, tokens, measure)
     words = "\n".join(unit.text for unit in chosen if unit.lead)
-    twice = {
-        id(unit)
-        for unit in chosen
-        if (sentence := lines.quoted_sentence(unit.text)) and sentence in words
-    }
+    quoted_in = {id(unit): lines.quoted_sentence(unit.text) for unit in chosen}
+    twice = {unit for unit, sentence in quoted_in.items() if sentence and sentence in words}
     if twice:
         units = [unit for unit in units if id(unit) not in twice]
         chosen = fitting(units, tokens, measure)

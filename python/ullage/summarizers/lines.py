@@ -61,11 +61,8 @@ _Group = tuple[str, str]
 def candidates(facts: Facts) -> list[Name]:
     """The names that a summary may list, in order of worth: without the rows of long listings, and without `read/write` that no call holds."""
     removed = {row.name.split()[-1] for file in facts.files for row in file.declared if not row.now}
-    named = [
-        name
-        for name in facts.names[:MOST_NAMES]
-        if not is_example(name.text) and name.text.rpartition(".")[2] not in removed
-    ]
+    real = (name for name in facts.names[:MOST_NAMES] if not is_example(name.text))
+    named = [name for name in real if name.text.rpartition(".")[2] not in removed]
     listed = sorted(_without_series(named), key=_is_passing)
     words = [name.text for name in listed if _TWO_WORDS.fullmatch(name.text)]
     if not words:
@@ -1069,14 +1066,16 @@ def newest_thoughts(facts: Facts) -> str:
         return ""
     shown, left = list[str](), NEWEST_THOUGHTS
     newer = PairSet(newest_texts(facts))
-    since = max(now.requested_at, overtaken_at(now))
-    acted_at = max((step.index for step in now.steps if acting(step)), default=-1)
+    acted_at = [step.index for step in now.steps if acting(step)]
+    # What was thought before the last few has been done since, or was found to be otherwise.
+    overtaken_at = acted_at[-OVERTAKEN - 1] if len(acted_at) > OVERTAKEN else -1
+    since = max(now.requested_at, overtaken_at)
     edited = edited_after(now)
     for thought in reversed(facts.thoughts):
         # What was done since is the answer to older ones.
         if thought.index <= since or left < THOUGHT_CHARS:
             break
-        done = acted_at >= thought.index
+        done = max(acted_at, default=-1) >= thought.index
         text = thought_in_brief(thought.text, THOUGHT_CHARS if shown else LAST_THOUGHT, done=done)
         if text and not newer.holds(text):
             shown.insert(0, f"{THOUGHT} {text}{edited.get(thought.index, '')}")
@@ -1088,12 +1087,6 @@ def newest_thoughts(facts: Facts) -> str:
 def acting(step: ToolStep) -> bool:
     """Whether a call did something: it did not only look."""
     return tallies.acts(step.action, step.line.partition(" ")[2])
-
-
-def overtaken_at(facts: Facts) -> int:
-    """Index of a call; what was thought before it has been done since, or was found to be otherwise. -1: there is none."""
-    acted = [step.index for step in facts.steps if acting(step)]
-    return acted[-OVERTAKEN - 1] if len(acted) > OVERTAKEN else -1
 
 
 OVERTAKEN = 2  # calls that did something, after which announcements and thoughts are stale
@@ -1696,13 +1689,11 @@ def pending(facts: Facts, done: str = "") -> list[Unit]:
     for at, row in enumerate(rows):
         short = task_row(replace(row, call="", error=""), one_line(row.subject, 60))
         units.append(Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at, short=short))
-        since = [
-            f"`{n}`" for n in sorted({*named.get(row.id, ())}) if written.get(n, -1) > row.index
-        ]
+        names = sorted({*named.get(row.id, ())})
+        since = [f"`{name}`" for name in names if written.get(name, -1) > row.index]
         if row.open and since:
-            units.append(
-                Unit(f"{WRITTEN_SINCE} {', '.join(since)}; this may be done", at - ESSENTIAL)
-            )
+            note = f"{WRITTEN_SINCE} {', '.join(since)}; this may be done"
+            units.append(Unit(note, at - ESSENTIAL))
         if row.open and row.details:
             details = details_row(row, one_line(row.details, DETAILS_CHARS))
             units.append(Unit(details, at - ESSENTIAL // 2))
@@ -1915,9 +1906,8 @@ def failure_line(
     head = f"{head} failed: {inline(failure.line, chars)}{why}"
     if ended:
         return f"{head}; later succeeded{f', after changes to {paths}' if paths else ''}"
-    if tallies.only_looks(failure.what.partition(" ")[2]) or leaves_nothing_to_do(
-        failure.what, failure.line
-    ):
+    looked = tallies.only_looks(failure.what.partition(" ")[2])
+    if looked or leaves_nothing_to_do(failure.what, failure.line):
         return head
     edited = f"edited since: {paths}; " if paths and tallies.CHECKS.search(failure.what) else ""
     return f"{head}; {edited}{_passed_since(failure, passed) or open_as}"

@@ -474,9 +474,8 @@ class _Fit:
             return
         older = self._by_content(older)
         long = [row for row in older if row.low or row.tokens > SHORT_TOKENS]
-        self._until_fits(
-            [row for row in self._without_rules(long) if not self._is_meant(row)], self._left
-        )
+        free = self._without_rules(long)
+        self._until_fits([row for row in free if not self._is_meant(row)], self._left)
         self._shorten(self._rows, LEAST_TOKENS)
         self._until_fits(self._without_rules(older), self._left)
         if self._newest and self._newest.low and any(row.shown for row in older):
