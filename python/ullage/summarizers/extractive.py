@@ -1256,11 +1256,8 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
             return lines.is_remark(unit) and any(remark in row for row in rows)
 
         newer = [unit for unit in new.get(5, []) if not stands_below(unit)]
-        written = [
-            unit
-            for unit in new.get(WRITTEN, [])
-            if not lines.declares_again(unit.text, body.get(3, ""))
-        ]
+        declared, rows_of_files = body.get(3, ""), new.get(WRITTEN, [])
+        written = [u for u in rows_of_files if not lines.declares_again(u.text, declared)]
         edited = _edits(facts, body.get(8, ""), left * EDITS_PERCENT // 100) if 3 in body else ""
         course, wrote = _course(facts, newer, written, old.get(5, []), left - _spent(edited))
         body[5] = joined((course, seen))
@@ -1362,13 +1359,9 @@ def _essential(
     facts: Facts, new: dict[int, list[Unit]], old: dict[int, list[Unit]]
 ) -> dict[int, int]:
     """Tokens of what comes next after the user's words, by section."""
-    costs = {
-        n: lines.essential_cost(
-            [*old.get(n, ()), *(lines.finished_in_line(new[n], _ALL) if n == 7 else new[n])]
-        )
-        for n in ESSENTIAL_SHARES
-        if n in new
-    }
+    finished = {7: lines.finished_in_line(new[7], _ALL)} if 7 in new else {}
+    units = {n: [*old.get(n, ()), *section] for n, section in (new | finished).items()}
+    costs = {n: lines.essential_cost(units[n]) for n in ESSENTIAL_SHARES if n in units}
     if 3 in costs:
         paths = _spent(lines.changed_line(lines.changed_paths(facts), _ALL))
         costs[3] = paths + min(costs[3], DECLARED_TOKENS)
@@ -1587,10 +1580,8 @@ def _briefs(units: Sequence[Unit], facts: Facts, room: int) -> dict[int, Unit]:
     """By the number of the text, the last words of each turn in a few words: as many for each as the room has for all, twice as many for the newest and for what the user agreed to; of the newest turns, where the least is too much for all."""
     reports = {unit.of: unit for unit in units if unit.lead and not unit.place and unit.of > 0}
     at_least, texts = BRIEF_CHARS[-1], {s.index + 1: s.text for s in facts.statements}
-    newest_first = [
-        (of, lines.account_of(texts[of], at_least))
-        for of in sorted(reports.keys() & texts, reverse=True)
-    ]
+    numbers = sorted(reports.keys() & texts, reverse=True)
+    newest_first = [(of, lines.account_of(texts[of], at_least)) for of in numbers]
     accepted = {decision.index for decision in facts.decisions}
     asked = [entry.index for entry in facts.inputs]
     longer = {of for of, _ in newest_first[:NEWEST_BRIEFS]}

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from ullage._start import optional
+from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.words import blocks_of, clean
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Watch, anthropic_messages
-from ullage.summarizers.streams import CUT_STREAM, SDK_MARGIN_SECONDS, row_of
+from ullage.summarizers.streams import CUT_STREAM, SDK_MARGIN_SECONDS
 
 
 class AnySummarizer:
@@ -42,7 +43,7 @@ class AnySummarizer:
         named = model if isinstance(model, str) else str(getattr(model, "model_name", "model"))
         if not named.strip():
             raise InvalidPolicy("model", model, "must name a model")
-        row = row_of(named.rpartition(":")[2])
+        row = ModelTable.builtin().find(named.rpartition(":")[2])
         self.name = f"any:{named}"
         self.window_tokens = window_tokens or (row.context_window if row else None)
         self.max_output_tokens = max_output_tokens or (row.max_output_tokens if row else None)

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from ullage import _env
 from ullage._start import optional
-from ullage.counting.models import Model, ModelTable
+from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Watch
@@ -69,11 +69,6 @@ def key_for(passed: str | None, names: Sequence[str], *, local: bool) -> str:
     raise InvalidPolicy(f"environment variable {names[0]}", None, "must hold a key", hint=hint)
 
 
-def row_of(model: str) -> Model | None:
-    """What the table knows of a model; `None`: nothing, and nothing is assumed."""
-    return ModelTable.builtin().find(model)
-
-
 class StreamingSummarizer:
     """Base of the summarizers that stream from an SDK: one call each, without retries of the SDK's own.
 
@@ -102,7 +97,7 @@ class StreamingSummarizer:
     ) -> None:
         if not model.strip():
             raise InvalidPolicy("model", model, "must name a model")
-        row = row_of(model)
+        row = ModelTable.builtin().find(model)  # of another nothing is assumed
         self.model = model
         self.name = f"{self._kind or self.provider}:{model}"
         self.window_tokens = window_tokens or (row.context_window if row else None)
