@@ -316,9 +316,8 @@ class _Lines:
             return ""
         end = bare[-200:]
         kinds = (self._marks.text, self._marks.machine_text, self._marks.own)
-        text, machine, own = (
-            max((match.end() for match in kind.finditer(end)), default=-1) for kind in kinds
-        )
+        ends = ([match.end() for match in kind.finditer(end)] for kind in kinds)
+        text, machine, own = (max(places, default=-1) for places in ends)
         if own >= 0 and (own >= max(text, machine) or _HOLD.search(end)):
             return ""
         if text < 0 and machine >= 0:

@@ -936,11 +936,10 @@ class CallLog:
         named = last.exit_code is not None or call.name.lower() in _NAMED_AT_ONCE
         if step < 0 and last.ok is not None and named:
             return  # of one that has ended before, or that ran before all that is known
-        self.commands[command] = last._replace(
-            ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
-        )
+        ok, code, line, _ = outcome
+        self.commands[command] = last._replace(ok=ok, exit_code=code, line=line)
         if step >= 0:
-            self.steps[step] = self.steps[step]._replace(ok=outcome.ok, result=outcome.line)
+            self.steps[step] = self.steps[step]._replace(ok=ok, result=line)
         effect = CallEffect(Action.COMMAND, "", last.text, folder=last.folder)
         self._effect(effect, at, outcome)
 

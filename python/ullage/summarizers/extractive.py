@@ -1497,9 +1497,8 @@ def _units(
         return new, old
     # Lines of the previous summary that no new line repeats.
     repeated = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
-    return new, {
-        n: [unit for unit in units if unit.text not in repeated] for n, units in old.items()
-    }
+    left = {n: [u for u in units if u.text not in repeated] for n, units in old.items()}
+    return new, left
 
 
 def _cost(units: Sequence[Unit] | None) -> int:
@@ -1547,9 +1546,8 @@ def _newest_first(units: Sequence[Unit], facts: Facts, room: int) -> list[Unit]:
     """Before what is chosen by what it says come how each turn ended, and the newest remarks: an account without gaps of what was done last, and why."""
     briefs = _briefs(units, facts, room * OUTCOMES_PERCENT // 100)
     room -= sum(cost(unit.lead) + cost(unit.text) for unit in briefs.values())
-    first = dict.fromkeys(
-        at for at, unit in enumerate(units) if unit.of in briefs and not unit.place
-    )
+    begin = (at for at, unit in enumerate(units) if unit.of in briefs and not unit.place)
+    first = dict.fromkeys(begin)
     newer = lines.PairSet(unit.text for unit in briefs.values())
     turn = min((unit.of for unit in units), default=0)
     for at in range(len(units) - 1, -1, -1):

@@ -1386,9 +1386,8 @@ def _comment_of(file: FileUse, rows: Sequence[str], at: int) -> str:
         del above[0]
     if above or not file.path.endswith((".py", ".pyi")):
         return _words_in(above).strip()
-    end = next(
-        (n for n in range(at, min(at + DOCSTRING_ROWS, len(rows))) if rows[n][-1:] == ":"), at
-    )
+    places = range(at, min(at + DOCSTRING_ROWS, len(rows)))
+    end = next((n for n in places if rows[n][-1:] == ":"), at)
     quote = _DOCSTRING.match(" ".join(filter(None, rows[end + 1 : end + 4])))
     return quote[1].partition('"""')[0].partition("'''")[0].strip() if quote else ""
 

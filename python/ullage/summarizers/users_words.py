@@ -43,9 +43,8 @@ def says_nothing(text: str) -> bool:
     return len(text) <= 60 and patterns().nothing.fullmatch(text) is not None
 
 
-_RULES = frozenset(
-    map(CommitmentKind, "prohibition obligation preference condition correction".split())
-)
+_RULE_KINDS = "prohibition obligation preference condition correction"
+_RULES = frozenset(map(CommitmentKind, _RULE_KINDS.split()))
 
 
 def binding(text: str) -> tuple[str, ...]:
