@@ -62,11 +62,6 @@ def test_quoted_words_bind_nobody(text):
     assert commitments_in(text) == []
 
 
-def test_of_the_assistant_only_decisions_and_todos_count():
-    said = "You must never push. We decided to use a B-tree. TODO: rename it."
-    assert [str(each.kind) for each in commitments_in(said, by_user=False)] == ["decision", "todo"]
-
-
 def test_an_answer_with_more_in_it_is_no_plain_approval():
     assert is_answer("yes, but only after the tests have passed on the other branch") is None
     assert is_answer("ok?") is None

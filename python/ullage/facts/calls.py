@@ -106,10 +106,8 @@ def _input_of(tool: str, arguments: str, patch: re.Match[str] | None) -> Any:
     command = _COMMAND.search(arguments)
     if command is not None:
         folder = _WORKDIR.search(arguments)
-        return {
-            "command": _decoded(command["text"]),
-            "workdir": _decoded(folder[1]) if folder else "",
-        }
+        workdir = _decoded(folder[1]) if folder else ""
+        return {"command": _decoded(command["text"]), "workdir": workdir}
     if polled := _RUNNING.match(arguments):
         return {"session_id": polled[1], "chars": "\x03" if r"\u0003" in arguments else ""}
     if plan := _STEP.findall(arguments[:PLAN_CHARS]) if tool == "update_plan" else []:
@@ -167,25 +165,12 @@ _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file", "filePat
 _COMMAND_KEYS = ("command", "cmd", "script", "commands")
 _RAW_KEYS = ("input", "patch", *_COMMAND_KEYS)
 _PATTERN_KEYS = ("pattern", "query", "regex", "search_term", "search")
-_OLD_KEYS = (
-    "old_string",
-    "oldText",
-    "oldString",
-    "old_str",
-    "old_text",
-    "old_source",
-    "search",
-    "original",
-)
-_NEW_KEYS = (
-    "new_string",
-    "newText",
-    "newString",
-    "new_str",
-    "new_text",
-    "new_source",
-    "replace",
-    "replacement",
+_OLD_KEYS, _NEW_KEYS = (
+    tuple(names.split())
+    for names in (
+        "old_string oldText oldString old_str old_text old_source search original",
+        "new_string newText newString new_str new_text new_source replace replacement",
+    )
 )
 _BODY_KEYS = ("content", "file_text", "contents", "text", "code")
 _FOLDER_KEYS = ("workdir", "cwd", "working_directory")

@@ -42,9 +42,8 @@ from ullage.messages import CLEARED, BlockView, Item, is_boundary, is_summary, m
 
 
 def _questions(call_input: Any) -> list[str]:
-    listed = None
-    if isinstance(call_input, Mapping):
-        listed = call_input.get("questions", call_input.get("question"))
+    body = call_input if isinstance(call_input, Mapping) else {}
+    listed = body.get("questions", body.get("question"))
     if isinstance(listed, str):
         return [words.clean(listed, 1000)]
     if not isinstance(listed, Sequence):
@@ -123,13 +122,12 @@ def chosen_option(reply: str, offers: Sequence[str]) -> str:
     several = _SEVERAL.match(match.string.lower(), match.start(1))
     signs = _SIGN.findall(several[0]) if several else [match[1].lower()]
     for text in reversed(offers):
-        every = list(_OFFER.finditer(text[:SCANNED]))
+        every = list(_OFFER.finditer(text[: tallies.SCANNED]))
         for places in ([place for place in every if place["kind"]], every) if named else (every,):
             options = [_option(text, places, sign) for sign in signs] if len(places) > 1 else [""]
             if options[0]:
-                return "\n".join(
-                    option[: MAX_OPTION // len(options)] for option in options if option
-                )
+                chars = MAX_OPTION // len(options)
+                return "\n".join(option[:chars] for option in options if option)
     return ""
 
 
@@ -155,12 +153,11 @@ def _heads(call: CallEffect) -> list[str]:
 # Findings of responses: decisions, open work, figures.
 
 
-SCANNED = 40_000
 MIN_SENTENCE, MAX_SENTENCE = 8, 300
 
 
 def _sentences(text: str) -> list[str]:
-    return core.split_sentences(words.unfenced(text[:SCANNED]), MIN_SENTENCE, MAX_SENTENCE)
+    return core.split_sentences(words.unfenced(text[: tallies.SCANNED]), MIN_SENTENCE, MAX_SENTENCE)
 
 
 def findings(text: str) -> tuple[list[str], list[str]]:
@@ -480,9 +477,8 @@ class Collector:
                     self._log.exited(name, code, index)
             what = self._launched.get(notice.call, "") or notice.who
             self._named(notice.text, "result", index)
-            self._log.agents.append(
-                AgentRun(index, what, words.ends_of(notice.text, tallies.ANSWER_CHARS))
-            )
+            answer = words.ends_of(notice.text, tallies.ANSWER_CHARS)
+            self._log.agents.append(AgentRun(index, what, answer))
 
     def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
         body = item.get("attachment")
@@ -514,11 +510,10 @@ class Collector:
             elif block.get("type") == "thinking":
                 if thought := words.clean(block.get("thinking"), LONGEST_THOUGHT).strip():
                     self._thoughts.append(Statement(index, thought, closing=False))
-            elif (
-                sections.family_of(block)
-                and (readable_text := words.clean(sections.readable(block))).strip()
-            ):
-                self._provider_summary(index, readable_text)
+            elif sections.family_of(block):
+                readable_text = words.clean(sections.readable(block))
+                if readable_text.strip():
+                    self._provider_summary(index, readable_text)
 
     def _provider_summary(self, index: int, text: str) -> None:
         """Read the provider's own compaction, which replaces everything before it, including an older summary."""
@@ -691,9 +686,8 @@ class CourseCollector(Collector):
 
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
         self._inputs.append(UserInput(index, text, kind, uuid=uuid))
-        if option := chosen_option(
-            text, [statement.text for statement in self._statements[-OFFERED:]]
-        ):
+        offers = [statement.text for statement in self._statements[-OFFERED:]]
+        if option := chosen_option(text, offers):
             self._decisions.append(AnsweredQuestion(index, option, text))
         self._turn_ended()
 

@@ -28,14 +28,7 @@ class NameKind(StrEnum):
 
 
 # By the numbers of the core.
-KINDS = (
-    NameKind.PATH,
-    NameKind.COMMIT,
-    NameKind.ID,
-    NameKind.TICKET,
-    NameKind.SYMBOL,
-    NameKind.OPTION,
-)
+KINDS = tuple(map(NameKind, "path commit id ticket symbol option".split()))
 _COMMIT_LINE = pattern(r"^\[(\S+)(?: \([\w -]+\))? ([0-9a-f]{7,40})\] (.{1,160})$", re.MULTILINE)
 _URL = pattern(r"https?://[^\s<>\"'`\\\[\](){}|^]{4,300}")
 

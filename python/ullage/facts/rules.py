@@ -159,18 +159,16 @@ def _without_tagged(text: str) -> str:
     unclosed: set[str] = set()
     position = 0
     for match in _OPENING_TAG.finditer(text):
-        tag = match[1]
-        if match.start() < position or tag in unclosed:
+        tag, begin = match[1], match.start()
+        if begin < position or tag in unclosed:
             continue
         end = text.find(f"</{tag}>", match.end())
         if end >= 0:
-            before = text[position : match.start()]
+            before = text[position:begin]
             pieces.append(before + (ELEMENT if before.rpartition("\n")[2].strip() else _GAP))
             position = end + len(tag) + 3
-        elif not text[
-            max(position, text.rfind("\n", 0, match.start()) + 1) : match.start()
-        ].strip():
-            pieces.append(text[position : match.start()])
+        elif not text[max(position, text.rfind("\n", 0, begin) + 1) : begin].strip():
+            pieces.append(text[position:begin])
             return "".join(pieces)
         else:
             unclosed.add(tag)
@@ -199,9 +197,8 @@ class _Lines:
         self._passages()
         if len(self._lines) > 1:
             self._tables()
-        return (
-            "" if pasted else line for line, pasted in zip(self._lines, self._pasted, strict=True)
-        )
+        rows = zip(self._lines, self._pasted, strict=True)
+        return ("" if pasted else line for line, pasted in rows)
 
     def _hide(self, start: int, stop: int | None = None) -> None:
         stop = len(self._lines) if stop is None else stop
@@ -319,9 +316,8 @@ class _Lines:
             return ""
         end = bare[-200:]
         kinds = (self._marks.text, self._marks.machine_text, self._marks.own)
-        text, machine, own = (
-            max((match.end() for match in kind.finditer(end)), default=-1) for kind in kinds
-        )
+        ends = ([match.end() for match in kind.finditer(end)] for kind in kinds)
+        text, machine, own = (max(places, default=-1) for places in ends)
         if own >= 0 and (own >= max(text, machine) or _HOLD.search(end)):
             return ""
         if text < 0 and machine >= 0:
@@ -595,7 +591,6 @@ class Commitment(NamedTuple):
 
 MIN_SENTENCE, MAX_SENTENCE = 3, 400
 MAX_ANSWER = 120  # characters of a reply that may be nothing but an approval or a denial
-_OF_ASSISTANT = frozenset((CommitmentKind.DECISION, CommitmentKind.TODO))
 _QUESTIONS = ("?", "？", "؟")
 
 
@@ -664,18 +659,11 @@ def is_answer(text: str) -> CommitmentKind | None:
     return CommitmentKind.APPROVAL if by_kind.yes.fullmatch(reply) else None
 
 
-def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> list[Commitment]:
-    """The commitments in a message, in order, verbatim; of the assistant only decisions and todos count.
-
-    Args:
-        text: What the user or the assistant wrote.
-        by_user: Only the user can forbid, demand, approve and correct.
-        answers: The question that the message answers; empty: none.
-    """
-    if answers and by_user and (reply := is_answer(text)):
+def commitments_in(text: str, *, answers: str = "") -> list[Commitment]:
+    """The commitments in a message of the user, in order, verbatim; `answers`: the question that it answers, empty: none."""
+    if answers and (reply := is_answer(text)):
         return [Commitment(reply, text.strip())]
-    commitments = commitments_among(typed_sentences(text))
-    return commitments if by_user else [item for item in commitments if item.kind in _OF_ASSISTANT]
+    return commitments_among(typed_sentences(text))
 
 
 def commitments_among(sentences: Sequence[tuple[str, str]]) -> list[Commitment]:
@@ -773,20 +761,18 @@ def superseded(
 ) -> tuple[list[UserInput], list[UserInput]]:
     """The user's messages, oldest first, and the rules in them, each with the sentence that corrects a value in it, if a later one does."""
     newest = {correction.at: correction for correction in corrections_of(inputs)}
-    marked = [
-        _corrected(entry, newest[at]) if at in newest else entry for at, entry in enumerate(inputs)
-    ]
+    marked = [_corrected(entry, newest.get(at)) for at, entry in enumerate(inputs)]
     rules_marked = []
     for rule in rules:
-        for at, by in newest.items():
-            if rule.text in inputs[at].text and names_value(rule.text, by.old):
-                rule = _corrected(rule, by)
-                break
-        rules_marked.append(rule)
+        of_its_message = (by for at, by in newest.items() if rule.text in inputs[at].text)
+        by = next((by for by in of_its_message if names_value(rule.text, by.old)), None)
+        rules_marked.append(_corrected(rule, by))
     return marked, rules_marked
 
 
-def _corrected(entry: UserInput, by: ReplacedValue) -> UserInput:
+def _corrected(entry: UserInput, by: ReplacedValue | None) -> UserInput:
+    if by is None:
+        return entry
     return replace(entry, corrected=by.sentence, corrected_by=by.number, corrected_value=by.old)
 
 

@@ -73,9 +73,8 @@ def strip_draft(text: str) -> str:
         if opening not in text:  # where tags stand only in capitals or with attributes
             text = variant.sub(lambda tag: f"<{tag[1]}{tag[2].lower()}>", text)
     body = _after_draft(text)
-    blocks = [
-        without for block in _blocks(body) if (without := _INNER_DRAFT.sub("", block).strip())
-    ]
+    undrafted = (_INNER_DRAFT.sub("", block).strip() for block in _blocks(body))
+    blocks = [*filter(None, undrafted)]
     if not blocks:
         return body.strip()
     # A summary of work on HTML may contain the tag itself: the block with the most sections is used.
@@ -220,8 +219,7 @@ def _parse_notes(body: str) -> dict[int, str]:
     current = 5
     for line in body.partition(NOTES_OPENING)[2].split("\n"):
         current = _OF_NOTES.get(line.removeprefix("# "), current)
-        match = _NOTED_INPUT.match(line)
-        if match:
+        if match := _NOTED_INPUT.match(line):
             lines_by_number.setdefault(6, []).append(user_message(int(match[1]), match[2]))
         elif not line.startswith("# ") and not (line.startswith("_") and line.endswith("_")):
             lines_by_number.setdefault(current, []).append(line)
@@ -310,27 +308,25 @@ def with_newest(summary: str, listed: Sequence[tuple[int, str]]) -> list[tuple[i
 
 def read_numbered_messages(section: str) -> list[tuple[int, str]]:
     """As `read_user_messages`, each with its number."""
-    numbers: list[int] = []
-    texts: list[str] = []
+    rows: list[tuple[int, str]] = []
     block: list[str] = []
     fence = ""
     for line in section.split("\n"):
         if fence:
             if line.strip() == fence:
-                texts[-1], fence = "\n".join(block), ""
+                rows[-1], fence = (rows[-1][0], "\n".join(block)), ""
             else:
                 block.append(line)
             continue
         item = _ITEM.match(line)
         opened = _OPENS_TEXT.match(line)
         if item:
-            numbers.append(int(item[1]))
-            texts.append(item[2])
-        elif opened and texts and not texts[-1]:
+            rows.append((int(item[1]), item[2]))
+        elif opened and rows and not rows[-1][1]:
             fence, block = opened[1], []
-        elif line.strip() and not (line.startswith("(") and not texts):
+        elif line.strip() and not (line.startswith("(") and not rows):
             return []
-    return list(zip(numbers, texts, strict=True))
+    return rows
 
 
 _NOT_LISTED = pattern(r"\((\d{1,9}) (?:messages? )?left out")

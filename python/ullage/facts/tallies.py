@@ -110,11 +110,9 @@ _NO_OUTPUT = "Command: "  # what Codex writes above all output
 
 def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
     """The outcome of a shell command whose exit code says something else: of a search that found nothing, or of the `tail` that shortens a test's output."""
-    if (
-        outcome.exit_code == 1
-        and _FINDS.match(_CD.sub("", _QUOTED.sub("''", command[:COMMAND_CHARS])))
-        and (not outcome.line or outcome.line.startswith(_NO_OUTPUT))
-    ):
+    silent = not outcome.line or outcome.line.startswith(_NO_OUTPUT)
+    bare = _QUOTED.sub("''", command[:COMMAND_CHARS]) if silent and outcome.exit_code == 1 else ""
+    if bare and _FINDS.match(_CD.sub("", bare)):
         return CallOutcome(True, 1, "", "")  # their code for "no match"
     if not outcome.ok or only_looks(command):
         return outcome
@@ -256,12 +254,8 @@ names of the next 20 tool calls best in recorded sessions (see `benches/fidelity
 _NUMBERS = {author: number for number, author in enumerate(WEIGHTS)}
 _KINDS: dict[int | None, NameKind] = {None: NameKind.COMMAND, **dict(enumerate(KINDS))}
 # By the numbers of the authors.
-_ORIGINS = [
-    {"user": Origin.USER, "summary": Origin.SUMMARY, "result": Origin.TOOL}.get(
-        author, Origin.ASSISTANT
-    )
-    for author in WEIGHTS
-]
+_OTHERS = {"user": Origin.USER, "summary": Origin.SUMMARY, "result": Origin.TOOL}
+_ORIGINS = [_OTHERS.get(author, Origin.ASSISTANT) for author in WEIGHTS]
 
 
 class NameTally:
@@ -287,11 +281,10 @@ class NameTally:
 
     def ranked(self, end: int, most: int) -> tuple[Name, ...]:
         """The names, those of most worth for their room at the newest message (`end`) first; ties by text."""
-        names = [
+        return tuple(
             Name(text, _KINDS[number], uses, last, score, _ORIGINS[author], home)
             for text, number, uses, last, score, author, home in self._counted.ranked(end, most)
-        ]
-        return tuple(names)
+        )
 
 
 class FileTally:
@@ -409,10 +402,7 @@ def _used(use: FileUse, call: CallEffect, at: int) -> FileUse:
 
 def _change(call: CallEffect) -> str:
     """What a small edit put in the place of what; empty: it took nothing out, or more than two lines."""
-    removed, added = (
-        [row for row in map(str.strip, text.split("\n")) if row]
-        for text in (call.removed, call.code)
-    )
+    removed, added = ([*filter(None, _stripped(text))] for text in (call.removed, call.code))
     if not call.target.endswith(DOCUMENTS):  # what lines do says more than what is remarked on them
         removed, added = (
             [row for row in rows if not COMMENT.match(row)] or rows for rows in (removed, added)
@@ -848,20 +838,18 @@ class CallLog:
         # Of what a script printed nobody knows which of its calls returned it.
         own = len(calls) == 1 or not outcome.ok
         line = outcome.line if own else ""
-        commands = []
         for call in calls[:MAX_CALLS]:
             step = ToolStep(at, call.action, describe(call), outcome.ok, line, purpose=call.purpose)
             if call.action is Action.EDIT and outcome.ok:
                 step = step._replace(change=_change(call), within=self._within(call, step))
             self.steps.append(step)
-            if call.action is Action.COMMAND:
-                commands.append(call)
         if action is not Action.POLL:
             if own:
                 self._outputs.append((len(self.steps) - 1, text))
         elif goes_on and target in self._running:
             # What asks for more may go on itself.
             self._running[goes_on] = self._running[target]
+        commands = [call for call in calls[:MAX_CALLS] if call.action is Action.COMMAND]
         if commands and self._running:
             self._went_on()
         for call in commands:
@@ -884,11 +872,8 @@ class CallLog:
             return match["name"]
         for place, text in reversed(self._outputs) if looked_for[0] else ():
             step = self.steps[place]
-            if (
-                step.action is Action.READ
-                and looked_for[0] in text
-                and step.line.endswith(f" {path}")
-            ):
+            of_file = step.action is Action.READ and step.line.endswith(f" {path}")
+            if of_file and looked_for[0] in text:
                 rows = [_LINE_NUMBER.sub("", row) for row in text.split("\n")]
                 places = _places([row.strip() for row in rows], looked_for)
                 if len(places) != 1:
@@ -951,11 +936,10 @@ class CallLog:
         named = last.exit_code is not None or call.name.lower() in _NAMED_AT_ONCE
         if step < 0 and last.ok is not None and named:
             return  # of one that has ended before, or that ran before all that is known
-        self.commands[command] = last._replace(
-            ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
-        )
+        ok, code, line, _ = outcome
+        self.commands[command] = last._replace(ok=ok, exit_code=code, line=line)
         if step >= 0:
-            self.steps[step] = self.steps[step]._replace(ok=outcome.ok, result=outcome.line)
+            self.steps[step] = self.steps[step]._replace(ok=ok, result=line)
         effect = CallEffect(Action.COMMAND, "", last.text, folder=last.folder)
         self._effect(effect, at, outcome)
 

@@ -904,9 +904,8 @@ def standing_in(item: Any) -> list[Standing]:
             if piece.about:
                 bare = piece.text.strip()
                 same = bare == text.strip()
-                texts.append(
-                    Standing(piece.about, block if same else {"type": "text", "text": bare})
-                )
+                own = block if same else {"type": "text", "text": bare}
+                texts.append(Standing(piece.about, own))
     return texts
 
 

@@ -234,18 +234,8 @@ def read_tasks(section: str, index: int) -> list[Task]:
     for row in _rows(_TASK, section):
         by, error, key = row["by"] or row["call"] or "", row["error"] or "", row["id"]
         number, board = key or str(len(tasks) + 1), key is not None
-        tasks.append(
-            Task(
-                number,
-                row["text"],
-                row["status"],
-                index,
-                board=board,
-                call=by,
-                error=error,
-                details=details.get(number, "") if board else "",
-            )
-        )
+        task = Task(number, row["text"], row["status"], index, board=board, call=by, error=error)
+        tasks.append(replace(task, details=details.get(number, "")) if board else task)
     for titles in _FINISHED.findall(section):
         for title in titles.split("; "):
             number, subject = _NUMBERED.findall(title)[0]

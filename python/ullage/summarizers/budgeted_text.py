@@ -186,10 +186,8 @@ def _lines(units: Sequence[Unit]) -> Iterator[str]:
             yield f"{lead}\n{quoted(chr(10).join(texts), '')}"
         elif lead:
             before = [-1, *(unit.place for unit in units)]
-            gaps = [
-                "" if unit.place == at + 1 else "… "
-                for unit, at in zip(units, before, strict=False)
-            ]
+            pairs = zip(units, before, strict=False)
+            gaps = ["" if unit.place == at + 1 else "… " for unit, at in pairs]
             yield " ".join([lead, *map(add, gaps, texts)])
         else:
             yield from texts

@@ -101,9 +101,8 @@ def requested(facts: Facts, instructions: str = "", words: str = "") -> list[Uni
         units.append(Unit(whole, 1, short=short))
     if len(prompts) > 1 and not facts.later_inputs and facts.offered:
         titles = " ".join(facts.offered)
-        units.append(
-            Unit(f"- The newest message followed this list of the assistant: “{titles}”", -1)
-        )
+        followed = f"- The newest message followed this list of the assistant: “{titles}”"
+        units.append(Unit(followed, -1))
     if instructions:
         units.append(Unit(f"- To focus on after this compaction: {_quote(instructions, 200)}", 0))
     return units
@@ -139,9 +138,8 @@ def files(facts: Facts) -> list[Unit]:
     """Section 3: files by last use, those that were changed before those that were read."""
     ordered = aged(sorted(facts.files, key=attrgetter("last")))
     purposes, units = lines.edit_purposes(facts).of, []
-    earlier = dict(
-        map(lines.announced_in, facts.previous.section(3).split("\n") if facts.previous else ())
-    )
+    rows = facts.previous.section(3).split("\n") if facts.previous else ()
+    earlier = dict(map(lines.announced_in, rows))
     for age, file in ordered:
         if file.path in purposes:
             rank = age * (1 + lines.is_aside(file)) - 2 * lines.ESSENTIAL
@@ -188,19 +186,18 @@ def errors(facts: Facts) -> list[Unit]:
     dated: list[lines.Dated] = []
     for plain, at in sorted(newest.items(), key=itemgetter(1)):
         failure, age = telling[at], count - at
-        if failure.fixed_index < 0 and last[calls[at]] > at:
+        ended = failure.fixed_index >= 0
+        if not ended and last[calls[at]] > at:
             continue
         # What was refused and then done after all says nothing any more, nor what the user's words tell.
-        open_still = lines.is_open_failure(plain) and not (
-            failure.feedback and failure.fixed_index >= 0
-        )
+        open_still = lines.is_open_failure(plain) and not (failure.feedback and ended)
         open_as = lines.NOT_SEEN
         if open_still and (digest := _committed_as(facts, failure)):
             open_as, open_still = f"committed since as {digest}", False
         # A refusal grows old half as fast as a failure.
         rank = (age // 2 if failure.feedback else age) - lines.ESSENTIAL if open_still else 2 * age
         step = outputs.get((failure.index, failure.what))
-        cured = failure.fixed_index >= 0 and not failure.feedback
+        cured = ended and not failure.feedback
         whole, (chars, few) = failure, (CURED_CHARS if cured else lines.FAILED_CHARS, SHORT_TEXT)
         if open_still and step is not None and (rows := _rows(step)):
             whole, (chars, few) = replace(failure, line=rows), ROWS_CHARS
@@ -208,9 +205,8 @@ def errors(facts: Facts) -> list[Unit]:
         # Of calls that failed side by side the first has it.
         why = f" ({cause})" if cause and cause not in repeated and not below.holds(cause) else ""
         repeated.add(cause)
-        line = lines.failure_line(whole, chars, passed, open_as, why) + _cure(
-            facts, failure, announced
-        )
+        cure = _cure(facts, failure, announced)
+        line = lines.failure_line(whole, chars, passed, open_as, why) + cure
         short = lines.failure_line(failure if cured else whole, few, passed, open_as, brief=cured)
         # That what was looked for is not there comes last.
         missed = lines.leaves_nothing_to_do(failure.what, failure.line)
@@ -365,13 +361,8 @@ NOT_SEEN_HERE = "not seen to succeed in this part"
 
 def running(facts: Facts) -> str:
     """The newest commands since the newest request that nobody has seen to end; empty: none."""
-    going_on = [
-        run
-        for run in facts.commands
-        if run.ok is None
-        and run.index > facts.requested_at
-        and run.line.startswith(tallies.LEFT_RUNNING.line)
-    ]
+    newest = (run for run in facts.commands if run.ok is None and run.index > facts.requested_at)
+    going_on = [run for run in newest if run.line.startswith(tallies.LEFT_RUNNING.line)]
     if not going_on:
         return ""
     runs = (run for run in facts.commands if run.ok is not None)
@@ -558,7 +549,7 @@ LEAST_EXCERPT, FENCED_TOKENS = 60, 6  # tokens of a result, if it has as many; l
 
 def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
     """For section 8: what the newest calls returned, in order of time, each as long as the others or whole; and whether any was cut."""
-    steps = [step for step in facts.steps if step.ok and step.action not in _SAID_ELSEWHERE]
+    steps = [step for step in _telling_steps(facts) if step.ok]
     newest = {text: step for step in steps if (text := _without_frame(step.output))}
     whole = list(newest)
     head = [f"- {inline(step.line, lines.LINE)}{_RETURNED}" for step in newest.values()]
@@ -675,14 +666,7 @@ def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
 
 
 # Section 7 lists the tasks; the others do no work.
-_SAID_ELSEWHERE = (
-    Action.POLL,
-    Action.STOP,
-    Action.TODO,
-    Action.TASK_CREATE,
-    Action.TASK_UPDATE,
-    Action.FIND_TOOL,
-)
+_SAID_ELSEWHERE = tuple(map(Action, "poll stop todo task_create task_update find_tool".split()))
 MOST_CHANGED = 6  # files that are named as changed and not committed, the newest
 # Lines of a failed call's result that say what failed.
 _TELLING = SearchedPatterns(
@@ -778,9 +762,8 @@ def _fields(text: str) -> list[str]:
 def _unread(facts: Facts) -> bool:
     """Whether the newest calls returned words in objects, such as the comments of a review, that nothing was said about yet."""
     said_at = facts.statements[-1].index if facts.statements else -1
-    return facts.now is None and any(
-        step.index >= said_at and _fields(step.output) for step in facts.steps[-UNREAD_STEPS:]
-    )
+    unread = (step for step in facts.steps[-UNREAD_STEPS:] if step.index >= said_at)
+    return facts.now is None and any(_fields(step.output) for step in unread)
 
 
 UNREAD_STEPS = 6
@@ -807,14 +790,13 @@ def _rows(step: ToolStep) -> str:
     rows = [row for row in rows if row and not core.is_framing(row)]
     at = [place for place, row in enumerate(rows) if _TELLING.first(row) >= 0]
     tested = not step.ok and tallies.runs_check(step.line.partition(" ")[2])
+    places = {*range(len(rows))}
     if tested and 0 < len(at) <= FEW_TELLING:  # with what follows, such as got and want
-        at = sorted(
-            {place + more for place in at for more in range(FOLLOWING + 1)} & {*range(len(rows))}
-        )
+        at = sorted(places & {place + more for place in at for more in range(FOLLOWING + 1)})
     if tested and any(_TEST_PLACE.match(rows[place][:160]) for place in at):
         # Places outside of tests are those of what the program under test logged.
         at = [place for place in at if not _LOGGED.match(rows[place])]
-        at = sorted({*at, *(place + 1 for place in at if _GOT.search(rows[place]))} & {*range(len(rows))})  # fmt: skip
+        at = sorted(places & {*at, *(place + 1 for place in at if _GOT.search(rows[place]))})
     telling = list(dict.fromkeys(rows[place][:160] for place in at))
     # What a test asserts, before what the program under test logged.
     telling = sorted(telling, key=lambda row: _PLACE.match(row) is not None)
@@ -982,11 +964,8 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     if previous is None:
         return {}
     if not previous.sections:
-        return {
-            5: lines.ranked_old(
-                5, [f"- From the previous summary: {one_line(previous.text, 2000)}"]
-            )
-        }
+        whole = f"- From the previous summary: {one_line(previous.text, 2000)}"
+        return {5: lines.ranked_old(5, [whole])}
     carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5, 7)}
     # A rule that is among those of the messages is weighed again. One line says how it all began: the oldest, unless it is written again.
     rules = [rule.text for rule in facts.standing]
@@ -995,7 +974,7 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     again += [p for p in carried[1] if "(user): “" in p and any(rule in p for rule in rules)]
     carried[1] = [piece for piece in carried[1] if piece not in again]
     carried[2] = [piece for piece in carried[2] if piece.removeprefix("- ") not in facts.urls]
-    carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not lines.is_dense(p)]
+    carried[3] = [piece for piece in carried[3] if not _replaced(piece, facts)]
     announced = {lines.short_path(path) for path in lines.edit_purposes(facts).of}
     carried[3] = [p for p in carried[3] if lines.announced_in(p)[0] not in announced]
     carried[4] = [lines.carried_failure(piece, facts) for piece in carried[4]]
@@ -1015,11 +994,8 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
         carried[6] = list(_pieces(previous.section(6)))
     for number in (5, 7):
         # Tasks and open work were read from it, and may have been closed since.
-        carried[number] = [
-            p
-            for p in carried[number]
-            if not p.startswith(_FROM_FACTS) and not read_tasks(p, 0) and not read_work(p, 0)
-        ]
+        others = (p for p in carried[number] if not p.startswith(_FROM_FACTS))
+        carried[number] = [p for p in others if not read_tasks(p, 0) and not read_work(p, 0)]
     return {
         number: lines.ranked_old(number, list(dict.fromkeys(pieces)))
         for number, pieces in carried.items()
@@ -1027,17 +1003,7 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     }
 
 
-_FROM_FACTS = (
-    DETAILS,
-    "- Waiting for the user's answer",
-    "- Plan mode is on",
-    lines.IN_PROGRESS,
-    lines.SO_FAR,
-    lines.NOT_BEGUN,
-    lines.NOT_EDITED,
-    lines.OLDER_THAN,
-    lines.WRITTEN_SINCE,
-)
+_FROM_FACTS = (DETAILS, "- Waiting for the user's answer", "- Plan mode is on", *lines.OF_WORK)
 
 
 def _pieces(section: str) -> Iterator[str]:
@@ -1070,13 +1036,12 @@ MOST_TITLE = 60  # characters of a line that ends with a colon and says nothing 
 
 
 def _replaced(piece: str, facts: Facts) -> bool:
+    if piece.startswith(lines.CHANGED):
+        return True
     path = _PATH.search(piece.split("\n", 1)[0])
-    declared = piece.startswith((lines.DECLARED, lines.ANNOUNCED))  # what was done then
-    return (
-        path is not None
-        and not declared
-        and any(f"/{file.path}".endswith(f"/{path[1]}") for file in facts.files)
-    )
+    if path is None or piece.startswith((lines.DECLARED, lines.ANNOUNCED)):  # what was done then
+        return False
+    return any(f"/{file.path}".endswith(f"/{path[1]}") for file in facts.files)
 
 
 # Lines of section 8 that say nothing once it is the past.
@@ -1164,7 +1129,6 @@ def render(
     tokens: int = DEFAULT_TOKENS,
     newest_apart: bool = False,
     instructions: str = "",
-    user_tokens: int | None = None,
 ) -> str:
     """A summary of facts in nine sections.
 
@@ -1174,7 +1138,6 @@ def render(
         newest_apart: The newest user input stands elsewhere, whole: if long, it is shortened here.
         instructions: What the user wants the summary to focus on: repeated in section 1, and what contains
             one of its words comes before what does not.
-        user_tokens: Most that section 6 may have; `None`: no limit but the budget.
 
     Returns:
         Markdown. Never longer than the budget, unless that is below what nine headings need.
@@ -1185,7 +1148,7 @@ def render(
         facts=facts,
         newest_apart=newest_apart,
         instructions=instructions,
-        user_messages_tokens=_ALL if user_tokens is None else user_tokens,
+        user_messages_tokens=_ALL,
     )
     return drive(_rendered(request, tokens), _nothing)[0]
 
@@ -1211,11 +1174,8 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         inputs = (*inputs[:-1], newest_input)
     texts = ReadTexts(facts.word_counts)
     wanted = {6, 9, *(n for n in (*units, *carried) if n > 0 and (units.get(n) or carried.get(n)))}
-    if (
-        tokens < ONLY_WORDS_TOKENS
-        and wanted <= _SPOKEN
-        and users_words.words_need(inputs, texts).whole > tokens
-    ):
+    only_talk = tokens < ONLY_WORDS_TOKENS and wanted <= _SPOKEN
+    if only_talk and users_words.words_need(inputs, texts).whole > tokens:
         wanted = {6}
     frame = _frame(tokens, wanted)
     here = not request.newest_apart and not facts.later_inputs
@@ -1305,11 +1265,8 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
             return lines.is_remark(unit) and any(remark in row for row in rows)
 
         newer = [unit for unit in new.get(5, []) if not stands_below(unit)]
-        written = [
-            unit
-            for unit in new.get(WRITTEN, [])
-            if not lines.declares_again(unit.text, body.get(3, ""))
-        ]
+        declared, rows_of_files = body.get(3, ""), new.get(WRITTEN, [])
+        written = [u for u in rows_of_files if not lines.declares_again(u.text, declared)]
         edited = _edits(facts, body.get(8, ""), left * EDITS_PERCENT // 100) if 3 in body else ""
         course, wrote = _course(facts, newer, written, old.get(5, []), left - _spent(edited))
         body[5] = joined((course, seen))
@@ -1414,13 +1371,9 @@ def _essential(
     facts: Facts, new: dict[int, list[Unit]], old: dict[int, list[Unit]]
 ) -> dict[int, int]:
     """Tokens of what comes next after the user's words, by section."""
-    costs = {
-        n: lines.essential_cost(
-            [*old.get(n, ()), *(lines.finished_in_line(new[n], _ALL) if n == 7 else new[n])]
-        )
-        for n in ESSENTIAL_SHARES
-        if n in new
-    }
+    finished = {7: lines.finished_in_line(new[7], _ALL)} if 7 in new else {}
+    units = {n: [*old.get(n, ()), *section] for n, section in (new | finished).items()}
+    costs = {n: lines.essential_cost(units[n]) for n in ESSENTIAL_SHARES if n in units}
     if 3 in costs:
         paths = _spent(lines.changed_line(lines.changed_paths(facts), _ALL))
         costs[3] = paths + min(costs[3], DECLARED_TOKENS)
@@ -1453,9 +1406,8 @@ def _users_words(
     newest = users_words.newest_tokens(inputs) if old and inputs and newest_here else 0
     carried = fill(old, max(room - newest, 0), _OLDER_POINTS) if old else ""
     left = room - _spent(carried)
-    return joined(
-        (carried, users_words.user_messages(inputs, left, focus, texts, newest_here=newest_here))
-    )
+    newer = users_words.user_messages(inputs, left, focus, texts, newest_here=newest_here)
+    return joined((carried, newer))
 
 
 def _retold(old: Sequence[Unit], tokens: int) -> list[Unit]:
@@ -1557,9 +1509,8 @@ def _units(
         return new, old
     # Lines of the previous summary that no new line repeats.
     repeated = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
-    return new, {
-        n: [unit for unit in units if unit.text not in repeated] for n, units in old.items()
-    }
+    left = {n: [u for u in units if u.text not in repeated] for n, units in old.items()}
+    return new, left
 
 
 def _cost(units: Sequence[Unit] | None) -> int:
@@ -1591,11 +1542,8 @@ def fitting_once(
     """`fitting`, and the units of which they are: without lines of their own that quote a sentence of a passage that fits."""
     chosen = fitting(units, tokens, measure)
     words = "\n".join(unit.text for unit in chosen if unit.lead)
-    twice = {
-        id(unit)
-        for unit in chosen
-        if (sentence := lines.quoted_sentence(unit.text)) and sentence in words
-    }
+    quoted_in = {id(unit): lines.quoted_sentence(unit.text) for unit in chosen}
+    twice = {unit for unit, sentence in quoted_in.items() if sentence and sentence in words}
     if twice:
         units = [unit for unit in units if id(unit) not in twice]
         chosen = fitting(units, tokens, measure)
@@ -1610,9 +1558,8 @@ def _newest_first(units: Sequence[Unit], facts: Facts, room: int) -> list[Unit]:
     """Before what is chosen by what it says come how each turn ended, and the newest remarks: an account without gaps of what was done last, and why."""
     briefs = _briefs(units, facts, room * OUTCOMES_PERCENT // 100)
     room -= sum(cost(unit.lead) + cost(unit.text) for unit in briefs.values())
-    first = dict.fromkeys(
-        at for at, unit in enumerate(units) if unit.of in briefs and not unit.place
-    )
+    begin = (at for at, unit in enumerate(units) if unit.of in briefs and not unit.place)
+    first = dict.fromkeys(begin)
     newer = lines.PairSet(unit.text for unit in briefs.values())
     turn = min((unit.of for unit in units), default=0)
     for at in range(len(units) - 1, -1, -1):
@@ -1643,10 +1590,8 @@ def _briefs(units: Sequence[Unit], facts: Facts, room: int) -> dict[int, Unit]:
     """By the number of the text, the last words of each turn in a few words: as many for each as the room has for all, twice as many for the newest and for what the user agreed to; of the newest turns, where the least is too much for all."""
     reports = {unit.of: unit for unit in units if unit.lead and not unit.place and unit.of > 0}
     at_least, texts = BRIEF_CHARS[-1], {s.index + 1: s.text for s in facts.statements}
-    newest_first = [
-        (of, lines.account_of(texts[of], at_least))
-        for of in sorted(reports.keys() & texts, reverse=True)
-    ]
+    numbers = sorted(reports.keys() & texts, reverse=True)
+    newest_first = [(of, lines.account_of(texts[of], at_least)) for of in numbers]
     accepted = {decision.index for decision in facts.decisions}
     asked = [entry.index for entry in facts.inputs]
     longer = {of for of, _ in newest_first[:NEWEST_BRIEFS]}

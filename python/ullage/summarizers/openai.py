@@ -90,23 +90,19 @@ class OpenAISummarizer(StreamingSummarizer):
         return self._chat(request) if self._api == "chat" else self._responses(request)
 
     def _chat(self, request: SummaryRequest) -> dict[str, Any]:
-        messages = self._chat_messages([*request.messages, _asked(request)], request.system)
+        ours = anthropic_messages([*request.messages, _asked(request)])
+        shaped = openai_chat.to_provider(ours, system=request.system, dialect=self._dialect)
         own = self._dialect == "openai"
         limit = "max_completion_tokens" if own else "max_tokens"
         options = {"stream_options": {"include_usage": True}} if own else {}
         return {
             "model": self.model,
-            "messages": messages,
+            "messages": list(repair(shaped.parts["messages"], provider=self._dialect).messages),
             limit: request.max_output_tokens,
             **self._extra,
             **options,
             "stream": True,
         }
-
-    def _chat_messages(self, messages: Sequence[Any], system: str | None) -> list[Any]:
-        ours = anthropic_messages(messages)
-        shaped = openai_chat.to_provider(ours, system=system, dialect=self._dialect)
-        return list(repair(shaped.parts["messages"], provider=self._dialect).messages)
 
     def _responses(self, request: SummaryRequest) -> dict[str, Any]:
         ours = anthropic_messages([*request.messages, _asked(request)])

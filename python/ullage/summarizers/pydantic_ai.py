@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from ullage._start import optional
+from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.words import blocks_of, clean
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Watch, anthropic_messages
-from ullage.summarizers.streams import CUT_STREAM, SDK_MARGIN_SECONDS, row_of
+from ullage.summarizers.streams import CUT_STREAM, SDK_MARGIN_SECONDS
 
 
 class AnySummarizer:
@@ -42,7 +43,7 @@ class AnySummarizer:
         named = model if isinstance(model, str) else str(getattr(model, "model_name", "model"))
         if not named.strip():
             raise InvalidPolicy("model", model, "must name a model")
-        row = row_of(named.rpartition(":")[2])
+        row = ModelTable.builtin().find(named.rpartition(":")[2])
         self.name = f"any:{named}"
         self.window_tokens = window_tokens or (row.context_window if row else None)
         self.max_output_tokens = max_output_tokens or (row.max_output_tokens if row else None)
@@ -74,18 +75,16 @@ class AnySummarizer:
 
     def _messages(self, request: SummaryRequest) -> Iterator[Any]:
         if request.system:
-            yield self._request([self._parts.SystemPromptPart(request.system)])
+            system = self._parts.SystemPromptPart(request.system)
+            yield self._parts.ModelRequest(parts=[system])
         names: dict[str, str] = {}
         for message in anthropic_messages(request.messages):
             parts = list(self._blocks(message, names))
             if parts and message.get("role") == "assistant":
                 yield self._parts.ModelResponse(parts=parts)
             elif parts:
-                yield self._request(parts)
-        yield self._request([self._parts.UserPromptPart(request.prompt)])
-
-    def _request(self, parts: Sequence[Any]) -> Any:
-        return self._parts.ModelRequest(parts=list(parts))
+                yield self._parts.ModelRequest(parts=parts)
+        yield self._parts.ModelRequest(parts=[self._parts.UserPromptPart(request.prompt)])
 
     def _blocks(self, message: Mapping[str, Any], names: dict[str, str]) -> Iterator[Any]:
         ours = message.get("role") == "assistant"

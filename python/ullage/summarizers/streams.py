@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from ullage import _env
 from ullage._start import optional
-from ullage.counting.models import Model, ModelTable
+from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Watch
@@ -68,11 +69,6 @@ def key_for(passed: str | None, names: Sequence[str], *, local: bool) -> str:
     raise InvalidPolicy(f"environment variable {names[0]}", None, "must hold a key", hint=hint)
 
 
-def row_of(model: str) -> Model | None:
-    """What the table knows of a model; `None`: nothing, and nothing is assumed."""
-    return ModelTable.builtin().find(model)
-
-
 class StreamingSummarizer:
     """Base of the summarizers that stream from an SDK: one call each, without retries of the SDK's own.
 
@@ -101,7 +97,7 @@ class StreamingSummarizer:
     ) -> None:
         if not model.strip():
             raise InvalidPolicy("model", model, "must name a model")
-        row = row_of(model)
+        row = ModelTable.builtin().find(model)  # of another nothing is assumed
         self.model = model
         self.name = f"{self._kind or self.provider}:{model}"
         self.window_tokens = window_tokens or (row.context_window if row else None)
@@ -236,11 +232,9 @@ def extended(
     Raises:
         PrefixLost: In no reading the conversation begins with what was sent.
     """
-    head = _head(sent)
-    plain = [_plain(message) for message in sent[head:]]
+    plain = [_plain(message) for message in dropwhile(_of_system, sent)]
     for read in readings:
-        ours = list(read())
-        ours = ours[_head(ours) :]
+        ours = [*dropwhile(_of_system, read())]
         if len(ours) >= len(plain) and [_plain(m) for m in ours[: len(plain)]] == plain:
             return [*sent, *ours[len(plain) :], prompt]
     raise PrefixLost("the last request is not how this conversation begins")
@@ -252,12 +246,9 @@ def begins_with(sent: Sequence[Item], ours: Sequence[Item]) -> bool:
     return len(sent) >= len(ours) > 0 and all(_plain(a) == _plain(b) for a, b in pairs)
 
 
-def _head(messages: Sequence[Item]) -> int:
-    """Number of system messages in front: the conversation has none of the main loop's."""
-    at = 0
-    while at < len(messages) and messages[at].get("role") in ("system", "developer"):
-        at += 1
-    return at
+def _of_system(message: Item) -> bool:
+    """Such messages stand in front: the conversation has none of the main loop's."""
+    return message.get("role") in ("system", "developer")
 
 
 def _plain(value: Any) -> Any:

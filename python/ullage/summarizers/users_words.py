@@ -43,9 +43,8 @@ def says_nothing(text: str) -> bool:
     return len(text) <= 60 and patterns().nothing.fullmatch(text) is not None
 
 
-_RULES = frozenset(
-    map(CommitmentKind, "prohibition obligation preference condition correction".split())
-)
+_RULE_KINDS = "prohibition obligation preference condition correction"
+_RULES = frozenset(map(CommitmentKind, _RULE_KINDS.split()))
 
 
 def binding(text: str) -> tuple[str, ...]:
@@ -112,11 +111,41 @@ class Sentences:
 
     @cached_property
     def _spans(self) -> list[Span]:
-        return _units(self.text, self.rules)
+        """Sentences and lines, none ending inside a rule."""
+        text = self.text
+        bound = [(at, at + len(rule)) for rule in self.rules if (at := text.find(rule)) >= 0]
+        spans: list[Span] = []
+        start = 0
+        for mark in (_END_AT_BLANKS if text.isascii() else _END).finditer(text):
+            if any(first < mark.end() and mark.start() < last for first, last in bound):
+                continue
+            spans.append((start, mark.start()))
+            start = mark.end()
+        spans.append((start, len(text)))
+        if len(spans) > MAX_UNITS:
+            middle = spans[MAX_UNITS // 2 : -MAX_UNITS // 2]
+            spans[MAX_UNITS // 2 : -MAX_UNITS // 2] = [(middle[0][0], middle[-1][1])]
+        return [span for span in spans if _LEFT_OUT.sub("", text[slice(*span)]).strip()]
 
     @cached_property
     def _ranks(self) -> list[int]:
-        return _ranks(self.text, self._spans, self.rules)
+        """How early each sentence is taken: the lower the earlier."""
+        typed = {whole for whole, _ in typed_sentences(self.text)}
+        ranks, seen = [], set()
+        for at, (first, last) in enumerate(self._spans):
+            unit = self.text[first:last].strip()
+            again = unit in seen
+            seen.add(unit)
+            held = next((n for n, rule in enumerate(self.rules) if rule in unit), None)
+            if held is not None:
+                ranks.append(held - _FIRST)
+            elif again:
+                ranks.append(_FIRST)
+            elif unit in typed and _says(_LEFT_OUT.sub("", unit)):
+                ranks.append(0 if at == 0 else 1)
+            else:
+                ranks.append(2 if at in (0, len(self._spans) - 1) else 3 + at)
+        return ranks
 
     @cached_property
     def _costs(self) -> list[int]:
@@ -155,23 +184,6 @@ class ReadTexts(dict[str, Sentences]):
         return sentences
 
 
-def _units(text: str, rules: Sequence[str]) -> list[Span]:
-    """Sentences and lines, none ending inside a rule."""
-    bound = [(at, at + len(rule)) for rule in rules if (at := text.find(rule)) >= 0]
-    spans: list[Span] = []
-    start = 0
-    for mark in (_END_AT_BLANKS if text.isascii() else _END).finditer(text):
-        if any(first < mark.end() and mark.start() < last for first, last in bound):
-            continue
-        spans.append((start, mark.start()))
-        start = mark.end()
-    spans.append((start, len(text)))
-    if len(spans) > MAX_UNITS:
-        middle = spans[MAX_UNITS // 2 : -MAX_UNITS // 2]
-        spans[MAX_UNITS // 2 : -MAX_UNITS // 2] = [(middle[0][0], middle[-1][1])]
-    return [span for span in spans if _LEFT_OUT.sub("", text[slice(*span)]).strip()]
-
-
 # A mark of an earlier compaction; the next one adds to it.
 _LEFT_OUT = pattern(r"\[… (\d{1,9}) characters left out …\]")
 _FIRST = 1 << 20
@@ -197,26 +209,6 @@ KEPT_TOKENS = 60  # to which messages are shortened before whole ones give way
 ROW_TOKENS = 4  # of the number before a message
 NEWEST = 0.25  # how much more the newest message is worth than the oldest
 RULE_WEIGHT = 1.5  # of a message that may be meant as a rule
-
-
-def _ranks(text: str, spans: Sequence[Span], rules: Sequence[str]) -> list[int]:
-    """How early each sentence is taken: the lower the earlier."""
-    typed = {whole for whole, _ in typed_sentences(text)}
-    ranks, seen = [], set()
-    for at, (first, last) in enumerate(spans):
-        unit = text[first:last].strip()
-        again = unit in seen
-        seen.add(unit)
-        held = next((n for n, rule in enumerate(rules) if rule in unit), None)
-        if held is not None:
-            ranks.append(held - _FIRST)
-        elif again:
-            ranks.append(_FIRST)
-        elif unit in typed and _says(_LEFT_OUT.sub("", unit)):
-            ranks.append(0 if at == 0 else 1)
-        else:
-            ranks.append(2 if at in (0, len(spans) - 1) else 3 + at)
-    return ranks
 
 
 def _says(text: str) -> bool:
@@ -307,11 +299,6 @@ class _Row:
         """Whether it says little without what it answers, and is no choice that a line of its own tells."""
         text = self.entry.text
         return bool(self.entry.question) and len(text) <= SHORT_REPLY and is_answer(text) is None
-
-    @property
-    def strict(self) -> bool:
-        """Whether it surely binds, and so gives way last."""
-        return bool(self.rules) and self.read.strict
 
     @cached_property
     def need(self) -> int:
@@ -486,9 +473,8 @@ class _Fit:
             return
         older = self._by_content(older)
         long = [row for row in older if row.low or row.tokens > SHORT_TOKENS]
-        self._until_fits(
-            [row for row in self._without_rules(long) if not self._is_meant(row)], self._left
-        )
+        free = self._without_rules(long)
+        self._until_fits([row for row in free if not self._is_meant(row)], self._left)
         self._shorten(self._rows, LEAST_TOKENS)
         self._until_fits(self._without_rules(older), self._left)
         if self._newest and self._newest.low and any(row.shown for row in older):
@@ -532,12 +518,10 @@ class _Fit:
                 self._weigh(row)
 
     def _without_rules(self, rows: list[_Row]) -> list[_Row]:
+        """Those that do not surely bind, nor correct what does: what surely binds gives way last."""
         correcting = self._correcting()
-        return [
-            row
-            for row in rows
-            if row.number not in correcting and not (row.strict and self._is_meant(row))
-        ]
+        free = [row for row in rows if row.number not in correcting]
+        return [row for row in free if not (self._is_meant(row) and row.read.strict)]
 
     def _is_meant(self, row: _Row) -> bool:
         """Whether a message has a rule, and not only as the form of small talk."""
