@@ -166,7 +166,7 @@ def widest(units: Sequence[Unit], tokens: int, most: int) -> list[Unit]:
     for at in order:
         left -= least[at] if least[at] <= left and units[at].rank < most else 0
     for at in order:
-        if whole[at] - least[at] <= left:
+        if whole[at] == least[at] or whole[at] - least[at] <= left:
             left -= whole[at] - least[at]
         else:
             shown[at] = units[at]._replace(text=units[at].short)

@@ -873,7 +873,7 @@ def _newest_step(facts: Facts, tokens: int) -> str:
             texts[-1], begin = remarks[-1].text, remarks[-1].index
     else:
         texts.append(newest.text)
-    done = _done_in([step for step in facts.steps if step.index >= begin], lines.put_in(facts))
+    done = _done_in([step for step in facts.steps if step.index >= begin], facts)
     if since and not done:
         lead = f"{lead}, which calls followed"
     after = f"After these words: {done}." if done else ""
@@ -905,10 +905,10 @@ def _done_before_words(facts: Facts) -> str:
 LOOKED = "looked: "
 
 
-def _done_in(steps: Sequence[ToolStep], put: Mapping[int, str] | None = None) -> str:
-    """What calls changed and ran, in order of time, the newest, else what they looked at; empty: neither. `put`: what few edits put in stands with them (`lines.put_in`)."""
+def _done_in(steps: Sequence[ToolStep], facts: Facts | None = None) -> str:
+    """What calls changed and ran, in order of time, the newest, else what they looked at; empty: neither. `facts`: with few edits what they put in, which is read there."""
     edits = sum(bool(step.ok) and step.action in lines.CHANGES for step in steps)
-    put = put if put and edits <= FEW_EDITS else {}
+    put = lines.put_in(facts) if facts and 0 < edits <= FEW_EDITS else {}
     runs = {s.line: id(s) for s in steps if s.action is Action.COMMAND and not _looks(s)}
     done: list[tuple[str, dict[str, None]]] = []  # with how it ended; of a file with the places
     changed = dict[tuple[str, str], dict[str, None]]()  # since the last command

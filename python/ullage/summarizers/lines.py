@@ -1437,7 +1437,7 @@ def is_aside(file: FileUse) -> bool:
 
 
 def declares_again(text: str, shown: str) -> bool:
-    """Whether a line of code declares what is named there."""
+    """Whether a line of code, such as a plan has, declares what is named there."""
     match = tallies.DECLARES.match(f"\n{text}")
     return match is not None and bare_name(match["name"]) in shown
 
@@ -1447,7 +1447,6 @@ MOST_DECLARED, SIGNATURE = 8, 120  # of one file; characters of one of them
 MOST_SHORT, SHORT_SIGNATURE = 4, 60
 _KEYWORD = pattern(r"(?:func|def|fn|fun|function|const|var|let|val|static) ")
 _HAS_WORD = pattern(r"[^\W\d_]{3}")
-_SETTINGS = (".toml", ".ini", ".cfg", ".env", ".properties", ".json", ".yaml", ".yml")
 LEAST_PART, LONGEST_PART = 100, 500
 # A line that Codex's application shows as a button; calls and commits say what it stands for.
 _BUTTON = pattern(r"^::(?:git-[a-z-]+|created-thread)\{[^\n]*\}[ \t]*$", re.M)
