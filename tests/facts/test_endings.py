@@ -58,9 +58,14 @@ def test_a_list_that_leaves_out_what_is_finished_keeps_it():
     ]
 
 
-def test_a_list_of_other_work_begins_again():
-    facts = collect([*plan("c1", parse="completed"), *plan("c2", archive="pending")])
-    assert [task.subject for task in facts.tasks] == ["archive"]
+def test_a_list_of_other_work_keeps_what_is_finished_and_takes_the_place_of_what_was_open():
+    first = plan("c1", parse="completed", render="pending", lint="completed")
+    facts = collect([*first, *plan("c2", archive="pending", lint="pending")])
+    assert [(task.subject, task.status) for task in facts.tasks] == [
+        ("parse", "completed"),
+        ("archive", "pending"),
+        ("lint", "pending"),
+    ]
 
 
 def test_all_finished_titles_stand_where_their_line_fits():

@@ -1279,12 +1279,19 @@ def test_what_is_due_by_the_records_stands_at_the_end():
     ]
     listed = call("TodoWrite", 4, todos=todos), answer(4, "ok")
     work = *tested, *edit(2, "/w/a.py"), *failed, *listed
-    due = "Due by the records: `make lint` (`a.py:1: error: unused`) failed when last run; open on its list: Write the lexer; `make test` not run since the last edits."
+    due = "Due by the records:\n- `make lint` failed: `a.py:1: error: unused`\n- open on its list: Write the lexer\n- not run since the last edits: `make test`"
     assert due in state_of(said("Let me see."), *work).partition("## 9.")[2]
     assert "Due by the records" not in state_of(*work, said("All of it is written."))
     assert "Due by the records" not in state_of(*tested)
     # What was edited since may have been all of it.
-    assert "open on its list" not in state_of(said("Let me see."), *listed, *edit(5, "/w/b.py"))
+    since = state_of(said("Let me see."), *listed, *edit(5, "/w/b.py"))
+    assert "open on its list, before the last edits: Write the lexer" in since
+
+
+def test_checks_that_only_the_plan_names_are_due_where_none_was_run():
+    asked = user("Fix it. Before you commit, run `make lint`; never `make test-all`.")
+    text = state_of(asked, *edit(1, "/w/a.py"))
+    assert "Due by the records:\n- not run since the last edits: `make lint`" in text
 
 
 def test_it_says_that_nothing_is_due_where_the_user_speaks_next():
@@ -1382,7 +1389,7 @@ def test_a_report_that_was_conceded_to_be_wrong_says_so():
         user("Then fix it."),
         *run(1, "ls"),
     )
-    assert "(message 1, “Make it pass.”; then conceded message 2): The index is read once" in text
+    assert "(message 1, “Make it pass.”; corrected by message 2): The index is read once" in text
     text = state_of(
         said("The index is read once."),
         user("Is 17 prime?"),
@@ -1610,19 +1617,60 @@ def test_a_chain_that_failed_says_more_than_older_runs_of_its_parts():
 
 
 def test_files_that_a_request_names_and_nobody_edited_are_listed_while_it_is_worked_on():
-    plan = user("Change `scan.py` first, then `lexer/table.py` and its callers in `main.py`.")
-    begun = [plan, *edit(1, "/w/lexer/table.py")]
-    line = "- Named in the request, not edited so far: `scan.py`, `main.py`"
+    plan = user("Change `src/lexer/scan.py` first, then `src/lexer/table.py` and the callers in `src/app/main.py`; see `notes.md`.")  # fmt: skip
+    begun = [plan, *edit(1, "/w/src/lexer/table.py")]
+    line = "- Named in the request, not edited so far: `src/lexer/scan.py`, `src/app/main.py`\n"
     assert line in render(collect(begun))
     assert line not in render(collect([*begun, said("Done: all of it.")]))
     # What is only named is not meant to be edited, nor what others are to be like.
     assert line not in render(collect([plan, *edit(1, "/w/other.py")]))
-    like = user("Change `scan.py`, following `lexer/rows.py`, then `lexer/table.py`.")
-    assert "not edited so far: `scan.py`\n" in render(
-        collect([like, *edit(1, "/w/lexer/table.py")])
+    like = user("Change `src/lexer/scan.py`, following `src/lexer/rows.py`, then `src/lexer/table.py`.")  # fmt: skip
+    assert "not edited so far: `src/lexer/scan.py`\n" in render(
+        collect([like, *edit(1, "/w/src/lexer/table.py")])
     )
-    again = render(collect([{"role": "user", "content": render(collect(begun)), "isCompactSummary": True}, *edit(2, "/w/scan.py")]))  # fmt: skip
+    again = render(collect([{"role": "user", "content": render(collect(begun)), "isCompactSummary": True}, *edit(2, "/w/src/lexer/scan.py")]))  # fmt: skip
     assert line not in again
+
+
+def test_what_was_done_for_a_message_without_a_report_stands_among_the_reports():
+    cure = {"file_path": "/w/a.py", "old_string": "step = 1", "new_string": "step = 2"}
+    edited = call("Edit", 1, **cure), answer(1, "ok")
+    tested = run(2, "make test && make lint")
+    looked = run(3, "git log --oneline")
+    talk = *edited, *tested, user("And the docs?"), *looked, user("Push it."), *run(4, "git push")
+    course = parse_sections(state_of(*talk, said("Pushed."), user("Thanks.")))[5]
+    done = "edited `w/a.py` (`step = 1` → `step = 2`); `make test && make lint` → ok"
+    assert f"- Done for message 1 (no report): {done}\n" in course
+    assert "Done for message 2" not in course
+    assert "Done for message 3" not in course
+
+
+def test_finished_items_of_another_programs_summary_are_not_pending():
+    written = "## 7. Pending Tasks\n- Write the lexer\n- Draw the harbour\n\n## 8. Current Work\nThe lexer."
+    todos = [{"content": "Write the lexer", "status": "completed"}]
+    items = [{"role": "user", "content": written, "isCompactSummary": True}, call("TodoWrite", 1, todos=todos), answer(1, "ok"), user("Go on.")]  # fmt: skip
+    pending = parse_sections(render(collect(items)))[7]
+    assert "Draw the harbour" in pending
+    assert pending.count("Write the lexer") == 1
+    assert "- Finished: Write the lexer" in pending or "[x] Write the lexer" in pending
+
+
+def test_where_the_names_of_the_newest_words_are_declared():
+    listing = "a.py:12:def read_rows(text):\nb.py:7:    return read_rows(text)"
+    words = said("I have to change `read_rows` and `write_rows`.")
+    looked = run(1, "grep -n rows a.py b.py", listing), call("Read", 2, file_path="/w/c.py"), answer(2, "    40→def write_rows(rows):\n    41→    pass")  # fmt: skip
+    text = state_of(words, *looked[0], *looked[1:])
+    assert "Declared at: `write_rows` w/c.py:40, `read_rows` a.py:12." in text
+    moved = call("Edit", 3, file_path="/w/c.py", old_string="pass", new_string="return 1"), answer(3, "ok")  # fmt: skip
+    assert "`write_rows` w/c.py:40" not in state_of(words, *looked[0], *looked[1:], *moved)
+
+
+def test_changes_that_git_took_back_come_before_other_commands():
+    undone = run(1, "git checkout -- a.py b.py")
+    others = [item for n in range(2, 90) for item in run(n, f"python script_{n}.py --all")]
+    text = render(collect([user("Make it pass."), *undone, *others, user("Go on.")]), tokens=700)
+    assert "- Ran `git checkout -- a.py b.py` → ok" in text
+    assert "script_2.py" not in text
 
 
 def test_names_of_what_was_taken_out_are_not_listed():
@@ -1717,7 +1765,7 @@ def test_open_tasks_that_edits_have_written_since_may_be_done():
     items = [user("Draw lanes."), call("TodoWrite", 1, todos=todos), answer(1, "ok"), wrote, answer(2, "ok")]  # fmt: skip
     text = render(collect(items))
     assert "- [ ] Implement computeLanes (pending)\n- Written since that was listed: `computeLanes`; this may be done" in text  # fmt: skip
-    assert "open on its list" not in text
+    assert "open on its list, before the last edits: Implement computeLanes" in text
     again = render(collect([{"role": "user", "content": text, "isCompactSummary": True}, user("Go on.")]))  # fmt: skip
     assert "Implement computeLanes (pending)" in again
     assert "Written since" not in again
@@ -1985,7 +2033,7 @@ def test_problems_that_are_solved_are_named_in_few_words_before_they_are_left_ou
         return *run(number, f"make test-of-the-{number}-harbour-with-all-its-ledgers", bad, error=True), *run(number + 100, f"make test-of-the-{number}-harbour-with-all-its-ledgers")  # fmt: skip
 
     items = [item for number in range(1, 13) for item in solved(number)]
-    section = parse_sections(render(collect([user("Make it pass."), *items]), tokens=900))[4]
+    section = parse_sections(render(collect([user("Make it pass."), *items]), tokens=800))[4]
     rows = [row for row in section.split("\n") if "later succeeded" in row]
     short = [row for row in rows if "ledgers`" not in row]
     assert len(rows) > len(short) > 0

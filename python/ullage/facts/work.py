@@ -294,9 +294,8 @@ class TaskBoard:
             earlier = {task.subject: task for task in self._list}
             rows = _listed(call_input, index)
             listed = {row.subject for row in rows}
-            # What a list leaves out that goes on from the one before stays finished.
-            finished = [t for t in self._list if not t.open and t.subject not in listed]
-            before = finished if listed & earlier.keys() else []
+            # What a list leaves out stays finished.
+            before = [task for task in self._list if not (task.open or task.subject in listed)]
             changed = (_changed(earlier.get(row.subject), row, call) for row in rows)
             self._list = (*before, *changed)[-MAX_TASKS:]
         elif action is Action.TASK_CREATE:

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import islice
+from itertools import compress, islice, pairwise
 from operator import attrgetter, itemgetter
 from typing import ClassVar
 
@@ -148,7 +148,9 @@ def files(facts: Facts) -> list[Unit]:
             units.append(Unit(lines.purpose_line(file.path, words), rank))
         if line := lines.declared_line(file):
             short = lines.declared_line(file, short=True)
-            rank = age * (1 + 2 * lines.is_aside(file)) - 2 * lines.ESSENTIAL
+            rank = age * (1 + 2 * lines.is_aside(file))
+            # The headings of a document say little of what stands under them.
+            rank -= 2 * lines.ESSENTIAL * (not file.path.endswith(tallies.DOCUMENTS))
             units.append(Unit(line, rank, short=short))
         units.append(Unit(lines.file_line(file), 2 * age + (0 if file.changed else 40)))
     return units
@@ -274,6 +276,8 @@ def current_work(facts: Facts) -> list[Unit]:
         stale = changed_at.get(step.line.partition(" ")[2], -1) > step.index
         shown = _result(step, written, long=results[kind] <= LONG_RESULTS and not (looks and stale))
         runs = action is Action.COMMAND and not looks
+        if age and step.ok and action in _NAMED_ELSEWHERE and shown in ("", _ended_as(step)):
+            continue
         rank = 1 + age + STEPS * (looks and age > 1) - STEPS // 2 * runs
         if not looks and not work_seen:
             rank, work_seen = NEWEST_RANK, True
@@ -376,7 +380,7 @@ def running(facts: Facts) -> str:
 
 
 # How many are named, and the newest commands among which they are looked for.
-MOST_CHECKS, RECENT = 3, 100
+MOST_CHECKS, RECENT = 4, 100
 
 
 def _newest_checks(facts: Facts) -> dict[tuple[str, ...], list[tuple[_Check, Command]]]:
@@ -386,7 +390,9 @@ def _newest_checks(facts: Facts) -> dict[tuple[str, ...], list[tuple[_Check, Com
         if not tallies.CHECKS.search(command.text):
             continue
         parts = [*filter(tallies.is_check, tallies.command_parts(command.text))]
-        # Of a chain that failed nobody knows which part it was.
+        # Of a chain that failed nobody knows which part it was; not the one that formats.
+        if not command.ok:
+            parts = [part for part in parts if not tallies.FORMATS.search(part)] or parts
         for part in parts if command.ok else [" && ".join(parts)] * bool(parts):
             folder, runs_again = command.folder, {part, *(() if command.ok else parts)}
             newest = {
@@ -409,15 +415,8 @@ def checks(facts: Facts) -> str:
     since = _newest_checks(facts)
     if not since and any(file.changed for file in facts.files):
         apart = any(step.action is Action.AGENT for step in facts.steps)
-        sources = (facts.plan, *(entry.text for entry in facts.inputs[-MOST_NAMING:]))
-        codes = ((text, match) for text in sources for match in _CODE.finditer(text[:OBJECT_CHARS]))
-        named = dict.fromkeys(
-            match[1]
-            for text, match in codes
-            if tallies.runs_check(match[1])
-            and not _FORBIDS.search(text, max(match.start() - FORBIDDEN_CHARS, 0), match.start())
-        )
-        to_run = f"; named: {', '.join(f'`{code}`' for code in [*named][:MOST_EDITED])}"
+        named = _named_checks(facts)
+        to_run = f"; named: {', '.join(f'`{code}`' for code in named)}"
         return f"Checks: no test, linter or build was run{' but by sub-agents' * apart}{to_run * bool(named)}"
     texts = [_ended(since[()])] if () in since else []
     for edited, runs in since.items():
@@ -428,28 +427,46 @@ def checks(facts: Facts) -> str:
     return f"Checks: {'; '.join(texts)}" if texts else ""
 
 
+def _named_checks(facts: Facts) -> list[str]:
+    """The checks that the plan or the user named as code."""
+    sources = (facts.plan, *(entry.text for entry in facts.inputs[-MOST_NAMING:]))
+    codes = ((text, match) for text in sources for match in _CODE.finditer(text[:OBJECT_CHARS]))
+    named = dict.fromkeys(
+        match[1]
+        for text, match in codes
+        if tallies.runs_check(match[1])
+        and not _FORBIDS.search(text, max(match.start() - FORBIDDEN_CHARS, 0), match.start())
+    )
+    return [*named][:MOST_EDITED]
+
+
 def due(facts: Facts) -> str:
-    """What the records say is due next, where the assistant was at work: checks that failed, the task begun, checks from before the last edits; empty: nothing."""
+    """What the records say is due next, where the assistant was at work: checks that failed, open tasks, checks from before the last edits; empty: nothing."""
     if not lines.is_in_progress(facts):
         return _awaited(facts)
-    failed, stale = [], []
-    for edited, runs in _newest_checks(facts).items():
+    failed, stale, since = list[str](), list[str](), _newest_checks(facts)
+    for edited, runs in since.items():
         for (part, _), run in runs:
+            check = f"`{inline(part, SHORT_CHECK).strip('`')}`"
             if run.ok is False:
-                why = f" ({inline(run.line, SHORT_TEXT)})" if run.line else ""
-                failed.append(inline(part, SHORT_CHECK) + why)
+                failed.append(
+                    f"- {check} failed{f': {inline(run.line, SHORT_TEXT)}' * bool(run.line)}"
+                )
             elif run.ok and edited:
-                stale.append(inline(part, SHORT_CHECK))
+                stale.append(check)
+    if not since and any(file.changed for file in facts.files):
+        stale = [f"`{check}`" for check in _named_checks(facts)]
     begun = [task for task in facts.tasks if task.open and task.subject]
     begun.sort(key=lambda task: task.status != "in_progress")
-    parts = [f"{', '.join(failed)} failed when last run"] if failed else []
-    # Where edits followed, they may have been all of it.
-    if begun and all(file.changed_at <= begun[0].index for file in facts.files):
-        titles = "; ".join(one_line(task.subject, SHORT_TEXT) for task in begun[:MOST_DUE])
-        more = f"; {len(begun) - MOST_DUE} more" if len(begun) > MOST_DUE else ""
-        parts.append(f"open on its list: {titles}{more}")
-    parts += [f"{', '.join(stale)} not run since the last edits"] if stale else []
-    return f"Due by the records: {'; '.join(parts)}." if parts else ""
+    if begun:
+        written = lines.written_since(facts, begun)
+        left = [task for task in begun if task.id not in written] or begun
+        titles = "; ".join(one_line(task.subject, SHORT_TEXT) for task in left[:MOST_DUE])
+        more = f"; {len(left) - MOST_DUE} more" if len(left) > MOST_DUE else ""
+        before = any(file.changed_at > left[0].index for file in facts.files)
+        failed.append(f"- open on its list{', before the last edits' * before}: {titles}{more}")
+    parts = [*failed, *([f"- not run since the last edits: {', '.join(stale)}"] if stale else [])]
+    return "\n".join(["Due by the records:", *parts]) if parts else ""
 
 
 def _awaited(facts: Facts) -> str:
@@ -472,7 +489,7 @@ def _awaited(facts: Facts) -> str:
     return "Nothing is due by the records: the user is to speak next."
 
 
-MOST_DUE = 4  # open tasks that are named
+MOST_DUE = 3  # open tasks that are named
 # The assistant says what it will do, though its turn has ended.
 _GOES_ON_SAYING = pattern(rf"\b{WILL}|\bi (?:am going|plan|need) to\b", re.I)
 SAID_LAST = 300  # characters in which that is looked for
@@ -667,6 +684,8 @@ def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
 
 # Section 7 lists the tasks; the others do no work.
 _SAID_ELSEWHERE = tuple(map(Action, "poll stop todo task_create task_update find_tool".split()))
+# What section 3 names, if of a call nothing else is known than that it was made.
+_NAMED_ELSEWHERE = (Action.READ, Action.SEARCH, Action.EDIT, Action.WRITE)
 MOST_CHANGED = 6  # files that are named as changed and not committed, the newest
 # Lines of a failed call's result that say what failed.
 _TELLING = SearchedPatterns(
@@ -834,10 +853,42 @@ def next_step(facts: Facts, tokens: int) -> str:
     left = tokens - _spent(to_do) - 1
     if cost(joined((words, to_do))) > tokens and left >= LEAST_STEP_TOKENS:
         words = _newest_step(facts, left)
-    for step in ((words, lines.newest_thoughts(facts), to_do), (words, to_do)):
+    thoughts = lines.newest_thoughts(facts)
+    where = declared_at(facts, f"{words}\n{thoughts}\n{to_do}")
+    for step in ((words, thoughts, where, to_do), (words, thoughts, to_do), (words, to_do)):
         if cost(joined(step)) <= tokens:
             return joined(step)
     return words
+
+
+def declared_at(facts: Facts, text: str) -> str:
+    """Where the names in code that a text has are declared, by the newest calls that looked; empty: none of them showed it."""
+    tasks = (task.subject for task in facts.tasks if task.open)
+    failed = (failure.line for failure in facts.failures if failure.fixed_index < 0)
+    wanted = [*dict.fromkeys(lines.CODE_NAME.findall("\n".join([text, *tasks, *failed])))]
+    changed_at = {lines.short_path(file.path): file.changed_at for file in facts.files}
+    places: dict[str, str] = {}
+    for step in reversed(facts.steps):
+        if not (step.ok and step.output and _looks(step)):
+            continue
+        there = [*compress(wanted, core.contained(wanted, step.output))]
+        shown = lines.short_path(step.line.rpartition(" ")[2])
+        for row in step.output.split("\n") if there else ():
+            match = _PLACED_ROW.match(row) if any(name in row for name in there) else None
+            declared = tallies.DECLARES.match(f"\n{match['row']}") if match else None
+            if match is None or declared is None:
+                continue
+            name, path = declared["name"].split()[-1], lines.short_path(match["path"] or shown)
+            # Since edits it stands at another line.
+            if name in there and "." in path and changed_at.get(path, -1) < step.index:
+                places.setdefault(name, f"`{name}` {path}:{match['at']}")
+    return f"Declared at: {', '.join([*places.values()][:MOST_PLACES])}." if places else ""
+
+
+_PLACED_ROW = pattern(
+    r"\s{0,8}(?:(?P<path>[^\s:]*[A-Za-z_][^\s:]*):)?(?P<at>\d{1,6})(?:→|\t|[:|] ?)(?P<row>\s{0,60}\S.{0,120})"
+)
+MOST_PLACES = 8
 
 
 def _newest_step(facts: Facts, tokens: int) -> str:
@@ -866,7 +917,7 @@ def _newest_step(facts: Facts, tokens: int) -> str:
         words = "" if overtaken else lines.without_announcement(newest.text)
         if not words and not remarks and (done := _done_in(since)):
             request = f" on message {now.inputs[-1].number}" if now.inputs else ""
-            return f"The newest work{request}: {done}. Go on from what it showed."
+            return f"The newest work{request}: {done}."
         if words or not remarks:
             texts.append(words or newest.text)
         else:
@@ -902,6 +953,34 @@ def _done_before_words(facts: Facts) -> str:
     return "" if done.startswith(LOOKED) else done
 
 
+def _unreported(facts: Facts) -> list[lines.Dated]:
+    """What was done for messages on which the assistant reported nothing before the next one."""
+    asked = [entry for entry in facts.inputs if entry.number]
+    ended = [remark.index for remark in facts.statements if remark.closing]
+    dated: list[lines.Dated] = []
+    for entry, following in pairwise(asked):
+        if bisect_left(ended, entry.index) != bisect_left(ended, following.index):
+            continue
+        steps = [s for s in facts.steps if entry.index < s.index < following.index]
+        steps = [step for step in steps if step.action in lines.CHANGES or _settles(step)]
+        done = _done_in(steps, facts) if any(step.ok for step in steps) else ""
+        if done and not done.startswith(LOOKED):
+            line = f"- Done for message {entry.number} (no report): {done}"
+            dated.append((steps[-1].index, Unit(line, 0)))
+    newest = aged(dated[-MOST_UNREPORTED:])
+    return [(at, unit._replace(rank=age - lines.ESSENTIAL)) for age, (at, unit) in newest]
+
+
+def _settles(step: ToolStep) -> bool:
+    """Whether a command checked the work or committed it, or the like."""
+    command = step.line.partition(" ")[2] if step.action is Action.COMMAND else ""
+    return tallies.runs_check(command) or _TO_HISTORY.search(command) is not None
+
+
+_TO_HISTORY = pattern(
+    r"\bgit (?:-[cC] \S+ )*(?:commit|push|merge|rebase|checkout|switch|revert|pull)\b"
+)
+MOST_UNREPORTED = 8
 LOOKED = "looked: "
 
 
@@ -996,6 +1075,9 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
         # Tasks and open work were read from it, and may have been closed since.
         others = (p for p in carried[number] if not p.startswith(_FROM_FACTS))
         carried[number] = [p for p in others if not read_tasks(p, 0) and not read_work(p, 0)]
+    # Of what a list names that was written since, that list knows how far it is.
+    listed = {task.subject for task in facts.tasks}
+    carried[7] = [piece for piece in carried[7] if lines.without_row_head(piece) not in listed]
     return {
         number: lines.ranked_old(number, list(dict.fromkeys(pieces)))
         for number, pieces in carried.items()
@@ -1055,14 +1137,14 @@ NAMES = 0  # key of the list of names, which belongs to section 2 but is filled 
 # Weights of the sections and of the list of names. What one does not use goes to the others.
 SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 3, 4: 4, 5: 600, 6: 60, 7: 6, 8: 8, 9: 10}
 # Of the room that the list of names may take, and where the rest leaves some over.
-NAMES_PERCENT, MOST_NAMES_PERCENT = 5, 25
+NAMES_PERCENT, MOST_NAMES_PERCENT = 3, 25
 # Of the room that the assistant's newest words may take before the sections share the rest; and in a small one.
 NEWEST_PERCENT = (28, 12)
 
 CURRENT_PERCENT, MOST_CURRENT_PERCENT, UNREAD_PERCENT = 12, 16, 18
 """Of the room that the current work may take before the sections share the rest; with the newest call and the states; and where it ends with what people wrote, which nobody has reacted to."""
 
-FAILED_PERCENT = 8  # the same for what failed: what cured it is asked for as often as what is open
+FAILED_PERCENT = 11  # the same for what failed: what cured it is asked for as often as what is open
 LEAST_CUT_TOKENS = 40  # for less the newest words are not cut: the mark takes a third of it
 NEWEST_TOKENS = 40  # of the newest user input, where it stands whole elsewhere
 RETOLD_PERCENT = 8  # for what another program's summary says of the user's words before it
@@ -1238,6 +1320,8 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
         aside[4] = min(demands.get(4, 0), room * FAILED_PERCENT // 100)
     if demands.get(9, 0) - aside[9] <= LEAST_CUT_TOKENS:
         aside[9] = demands.get(9, 0)
+    if 5 in frame.sections and not frame.small:
+        essential[5] = essential.get(5, 0) + _outcomes_tokens(new.get(5, ()))
     rooms = _allotted(demands, aside, essential, newest_tokens, room)
     body = {
         n: _section(n, facts, new.get(n, []), old.get(n, []), rooms.get(n, 0))
@@ -1363,7 +1447,7 @@ DECLARED_TOKENS = 400  # of the essential ones in section 3, for what edits decl
 # Of the room, where the user's words and the newest ones of the assistant would take nearly all of it: for the other sections.
 OTHERS_PERCENT = 20
 # Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
-ESSENTIAL_PERCENT = 35
+ESSENTIAL_PERCENT = 45
 MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
 
 
@@ -1378,6 +1462,15 @@ def _essential(
         paths = _spent(lines.changed_line(lines.changed_paths(facts), _ALL))
         costs[3] = paths + min(costs[3], DECLARED_TOKENS)
     return {n: tokens + _NOTE_TOKENS for n, tokens in costs.items() if tokens}
+
+
+def _outcomes_tokens(units: Sequence[Unit]) -> int:
+    """What it takes to say of each turn that ended in a line how it did."""
+    ends = [unit for unit in units if unit.lead and not unit.place and unit.of > 0]
+    return sum(cost(unit.lead) + min(cost(unit.text), OUTCOME_TOKENS) for unit in ends)
+
+
+OUTCOME_TOKENS = 40  # of one of them
 
 
 def needed_tokens(facts: Facts) -> int:
@@ -1500,7 +1593,7 @@ def _units(
         2: concepts(facts),
         3: files(facts),
         4: errors(facts),
-        5: lines.problem_solving(facts, pieces.remarks),
+        5: lines.problem_solving(facts, [*pieces.remarks, *_unreported(facts)]),
         WRITTEN: pieces.written,
         7: lines.pending(facts, _done_before_words(facts)),
         8: current_work(facts),
@@ -1527,7 +1620,8 @@ def _course(
     shown = fitting([unit for unit in new if lines.is_thought(unit)], for_thoughts)
     fits = set(map(id, shown))
     new = [unit for unit in new if not lines.is_thought(unit) or id(unit) in fits]
-    newer = _newest_first(new, facts, min(room, ACCOUNT_TOKENS))
+    others = room - lines.essential_cost([*old, *new])
+    newer = _newest_first(new, facts, min(others, ACCOUNT_TOKENS))
     chosen, _ = fitting_once([*old, *newer, *written], room)
     carried = set(map(id, old))
     earlier = lines_of([unit for unit in chosen if id(unit) in carried])
@@ -1600,8 +1694,11 @@ def _briefs(units: Sequence[Unit], facts: Facts, room: int) -> dict[int, Unit]:
     for chars in BRIEF_CHARS:
         briefs, left = {}, room
         for of, report in newest_first:
-            words = report.brief(chars * (1 + (of in longer)))
-            unit = reports[of]._replace(text=words)
+            unit = reports[of]
+            # What was conceded to be wrong takes the fewest words.
+            most = at_least if lines.CORRECTED in unit.lead else chars * (1 + (of in longer))
+            words = report.brief(most)
+            unit = unit._replace(text=words)
             left -= cost(unit.lead) + cost(words)
             if left < 0:
                 break

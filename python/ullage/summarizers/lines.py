@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
 from itertools import chain, filterfalse, groupby, pairwise, takewhile
@@ -35,7 +35,7 @@ from ullage.facts.model import (
     UserInput,
     WorkItem,
 )
-from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
+from ullage.facts.names import LABELS, NameKind, label_of
 from ullage.facts.sections import quoted
 from ullage.facts.words import unfenced
 from ullage.facts.work import FINISHED, details_row, numbered, read_tasks, task_row, work_row
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
 MOST_NAMES = 500
 # Names of one file, or in one folder, from which a line of their own is worth its beginning.
 _GROUPED = 2
-_GENERAL = ""
-# A kind of name and what its names have in common: a folder, a file, a command; `_GENERAL` has no kind.
+# A kind of name and what its names have in common: a folder, a file, a command.
 _Group = tuple[str, str]
 
 
 def candidates(facts: Facts) -> list[Name]:
-    """The names that a summary may list, in order of worth: without the rows of long listings, and without `read/write` that no call holds."""
+    """The names that a summary may list, in order of worth: without those that everybody knows, the rows of long listings, and `read/write` that no call holds."""
     removed = {row.name.split()[-1] for file in facts.files for row in file.declared if not row.now}
-    real = (name for name in facts.names[:MOST_NAMES] if not is_example(name.text))
+    own = (name for name in facts.names[:MOST_NAMES] if not name.well_known)
+    real = (name for name in own if not is_example(name.text))
     named = [name for name in real if name.text.rpartition(".")[2] not in removed]
     listed = sorted(_without_series(named), key=_is_passing)
     words = [name.text for name in listed if _TWO_WORDS.fullmatch(name.text)]
@@ -108,7 +108,7 @@ def names_tokens(listed: Sequence[Name]) -> int:
 
 
 def names(listed: Sequence[Name], present: str, tokens: int) -> tuple[str, bool]:
-    """The names (`candidates`) that the rest of a summary (`present`) does not hold, well-known ones last; and whether that is all of them."""
+    """The names (`candidates`) that the rest of a summary (`present`) does not hold; and whether that is all of them."""
     groups: dict[_Group, list[str]] = {}
     begun: set[str] = set()
     listed_so_far, left, every = "", tokens * 4, True
@@ -119,11 +119,11 @@ def names(listed: Sequence[Name], present: str, tokens: int) -> tuple[str, bool]
         if name.kind is NameKind.PATH and len(parts := name.text.rsplit("/", 2)) > 2:
             group: _Group = (name.kind, parts[0] or "/")
         else:
-            group = (_GENERAL, "") if name.well_known else (name.kind, name.home)
+            group = (name.kind, name.home)
         kind = group[0]
         price = _bytes(text) + 2 + _opening(group, len(groups.get(group, ())))
         if kind not in begun:
-            price += len(LABELS[NameKind(kind)] if kind else WELL_KNOWN) + 3
+            price += len(LABELS[NameKind(kind)]) + 3
         if price <= left:
             begun.add(kind)
             left -= price
@@ -197,8 +197,6 @@ def _lines(groups: dict[_Group, list[str]]) -> Iterator[str]:
                 alone += [f"{folder}{text}" for text in texts]
         if alone:
             yield f"{LABELS[kind]}: {', '.join(alone)}"
-    if (_GENERAL, "") in groups:
-        yield f"{WELL_KNOWN}: {', '.join(groups[_GENERAL, ''])}"
 
 
 # A summarizer from a string, as used on a command line or in a settings file.
@@ -336,6 +334,11 @@ def diagnoses(facts: Facts) -> list[Dated]:
         (remark.index, Unit(f"{DIAGNOSED}{on}: {sentence}{edited.get(remark.index, '')}", age))
         for age, (sentence, (remark, on)) in aged([*newest.items()][-MOST_DIAGNOSES:])
     ]
+
+
+def without_row_head(row: str) -> str:
+    """An item of a list without its mark."""
+    return _ROW_HEAD.sub("", row.strip())
 
 
 def _diagnosed(text: str) -> Iterator[str]:
@@ -754,7 +757,7 @@ def _conceded(facts: Facts, asked: Sequence[UserInput]) -> set[int]:
     first: dict[int, Statement] = {}
     for remark in facts.statements:
         first.setdefault(bisect_left(asked, remark.index, key=_index) - 1, remark)
-    return {at for at, remark in first.items() if at > 0 and _CONCEDES.match(remark.text)}
+    return {at for at, remark in first.items() if at >= 0 and _CONCEDES.match(remark.text)}
 
 
 _CONCEDES = pattern(
@@ -942,13 +945,17 @@ def _on_message(
 ) -> str:
     """The number of the message that it is about; of a short one also the words, without which an answer says little; empty: there is only one."""
     at = bisect_left(asked, remark.index, key=_index)
+    corrected = f"{CORRECTED} message {asked[at].number}" if at in conceded_at else ""
     if not at or len(asked) == 1:
-        return ""
+        return f" ({corrected})" if corrected else ""
     entry = asked[at - 1]
-    conceded = f"; then conceded message {asked[at].number}" if at in conceded_at else ""
+    corrected = f"; {corrected}" if corrected else ""
     words = one_line(entry.text, ASKED_CHARS).replace("”", "'")
     question = f", “{words}”" if apart and words and len(entry.text) <= ASKED_CHARS else ""
-    return f" (message {entry.number}{question}{conceded})"
+    return f" (message {entry.number}{question}{corrected})"
+
+
+CORRECTED = "corrected by"
 
 
 class _Account(NamedTuple):
@@ -959,7 +966,7 @@ class _Account(NamedTuple):
     later: set[int]  # of those the ones that do not begin one
 
     def brief(self, chars: int) -> str:
-        """In about so many characters: whole, else how its first and its last paragraph begin, and then those between."""
+        """In about so many characters: whole, else how each paragraph and list item begins, and of what there is room for the whole."""
         rows = self.rows
         if len(self.text) <= chars or not rows:
             return one_line(self.text, chars)
@@ -974,23 +981,32 @@ class _Account(NamedTuple):
                 not _NAMES.search(rows[at]),
             ),
         )
-        chosen, left = {0}, chars - len(rows[0])
-        for at in order:
-            left -= len(rows[at]) + 2
-            if left >= 0:
-                chosen.add(at)
-        return one_line(_with_gaps(rows, chosen), chars)
+        heads = {at: _EXPLAINED.split(rows[at], 1)[0] for at in order if at not in self.later}
+        short = {at: head for at, head in heads.items() if len(head) <= ITEM_CHARS}
+        chosen, left = {0: rows[0]}, chars - len(rows[0])
+        for words in (short, dict(enumerate(rows))):
+            for at in filter(words.__contains__, order):
+                more = len(words[at]) - len(chosen.get(at, "")) + 2 * (at not in chosen)
+                if more <= left:
+                    chosen[at] = words[at]
+                    left -= more
+        return one_line(_with_gaps(chosen, self.later), chars)
 
 
-def _with_gaps(rows: Sequence[str], chosen: Iterable[int]) -> str:
-    """The chosen ones of some sentences in their order, on one line that shows where others stood."""
+def _with_gaps(chosen: Mapping[int, str], passed: Set[int] = frozenset()) -> str:
+    """Some of the sentences of a text in their order, by their places, on one line that shows where others stood, but for those of `passed`."""
     words, last = "", -1
-    for at in sorted(chosen):
+    for at, sentence in sorted(chosen.items()):
         ended = words.endswith((".", "!", "?", ":", "。"))
-        gap = " … " if at > last + 1 else " " if ended else "; "
-        words += (gap if words else "") + rows[at]
+        whole = all(between in passed for between in range(last + 1, at))
+        gap = " … " if not whole else " " if ended else "; "
+        words += (gap if words else "") + sentence
         last = at
     return words
+
+
+# What explains an item of a list stands after a dash.
+_EXPLAINED, ITEM_CHARS = pattern(r" [-–—]+ "), 80
 
 
 def account_of(text: str, least: int) -> _Account:
@@ -1034,7 +1050,8 @@ def thought_in_brief(text: str, chars: int, *, done: bool = False) -> str:
         chosen.append(at)
     if not any(concludes[at] for at in chosen):
         return ""
-    words = one_line(_STRONG.sub(r"\1", _with_gaps(rows, chosen)), chars)
+    words = _with_gaps({at: rows[at] for at in chosen})
+    words = one_line(_STRONG.sub(r"\1", words), chars)
     return words if len(words) >= LEAST_BRIEF or _in_other_letters(words) else ""
 
 
@@ -1153,7 +1170,7 @@ def _after_filler(text: str) -> str:
 
 
 def _brief_rows(text: str) -> Iterator[tuple[str, bool]]:
-    """The sentences of paragraphs and list items, and whether one begins with it; of a long one that begins with words in bold these. What ends with a colon stands with what follows."""
+    """The sentences of paragraphs and list items, and whether one begins with it, but for items of items; of a long one that begins with words in bold these. What ends with a colon stands with what follows."""
     lead = ""
     for line in text.split("\n"):
         heading = _HEADING.match(line.strip())
@@ -1165,7 +1182,7 @@ def _brief_rows(text: str) -> Iterator[tuple[str, bool]]:
             sentences = [bold[1]]
         elif len(row) > BRIEF_ROW:
             sentences = _SENTENCE_END.split(row[:MOST_OF_ROW], SENTENCES)[:SENTENCES]
-        begins = True
+        begins = not line[:1].isspace()
         for sentence in sentences:
             shown = one_line(sentence.replace("**", ""), BRIEF_ROW)
             if not _after_filler(shown):
@@ -1621,11 +1638,13 @@ def agents(facts: Facts) -> list[Dated]:
     """What sub-agents and tasks in the background answered."""
     dated = []
     said_at = facts.statements[-1].index if facts.statements else -1
+    changed_at = max((file.changed_at for file in facts.files), default=-1)
     for age, run in enumerate(reversed(facts.agents), 1):
         rank = 6 + 2 * age
         if run.answer:
             unread = run.index >= said_at  # nothing was said about it yet: it comes first
-            rank -= ESSENTIAL * unread
+            # Before all else what nothing was said about yet, or nothing was edited after.
+            rank -= 2 * ESSENTIAL * (unread or run.index > changed_at)
             head = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): "
             answer = _after_filler(run.answer) or run.answer
             most, least = (1_200, 400) if unread else (300, 120)
@@ -1646,10 +1665,16 @@ def _commands(facts: Facts) -> list[Dated]:
             chars = LINE if not command.purpose else SHORT_CALL
             text = f"- Ran {inline(command.text, chars)}{for_purpose(command.purpose)}{command_end(command)}"
             only_looked = tallies.only_looks(command.text)
-            dated.append((command.index, Unit(text, RAN + age + RAN * only_looked)))
+            undid = command.ok and any(map(_UNDID.match, tallies.command_steps(command.text)))
+            rank = age - ESSENTIAL if undid else RAN + age + RAN * only_looked
+            dated.append((command.index, Unit(text, rank)))
     return dated
 
 
+# Takes changes back, or away for a time: nothing else tells of it.
+_UNDID = pattern(
+    r"git (?:-C \S+ )?(?:checkout(?: \S+)? -- |restore |stash\b(?! list| show)|reset --hard)"
+)
 SHORT_CALL = 100  # characters of a command that says what it is for
 
 
@@ -1703,15 +1728,11 @@ def pending(facts: Facts, done: str = "") -> list[Unit]:
     rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
     if age := older_than(facts, [row for row in rows if row.open]):
         units.append(Unit(age, -ESSENTIAL))
-    # What a task names may have been written since it was last listed.
-    named = {task.id: _CODE_NAME.findall(task.subject) for task in rows if task.open}
-    written = written_names(facts) if any(named.values()) else {}
+    written = written_since(facts, rows)
     for at, row in enumerate(rows):
         short = task_row(replace(row, call="", error=""), one_line(row.subject, 60))
         units.append(Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at, short=short))
-        names = sorted({*named.get(row.id, ())})
-        since = [f"`{name}`" for name in names if written.get(name, -1) > row.index]
-        if row.open and since:
+        if since := written.get(row.id):
             note = f"{WRITTEN_SINCE} {', '.join(since)}; this may be done"
             units.append(Unit(note, at - ESSENTIAL))
         if row.open and row.details:
@@ -1794,8 +1815,8 @@ def _not_edited(facts: Facts) -> list[str]:
     return [f"`{name}`" for name in left[:MOST_NAMED]] if len(left) < len(named) else []
 
 
-_CODE_NAME = pattern(r"\b\w*(?:[a-z\d][A-Z]|_)\w*")
-_NAMED_FILE = pattern(r"`((?:[\w.@-]+/)*[\w@-]+(?:\.[A-Za-z]\w{0,4})+)`")
+CODE_NAME = pattern(r"\b\w*(?:[a-z\d][A-Z]|_)\w*")
+_NAMED_FILE = pattern(r"`((?:[\w@-][\w.@-]*/){2,}[\w@-]+(?:\.[A-Za-z]\w{0,4})+)`")
 # Right before the name of a file that others are to be like.
 _AS_MODEL = pattern(
     r"\b(?:follows?|following|as in|same as|similar to|based on)(?: \w+){0,2} \W?$", re.I
@@ -1824,14 +1845,19 @@ WRITTEN_SINCE = "- Written since that was listed:"
 OF_WORK = (IN_PROGRESS, NOT_BEGUN, SO_FAR, NOT_EDITED, OLDER_THAN, WRITTEN_SINCE)
 
 
-def written_names(facts: Facts) -> dict[str, int]:
-    """Names in code that edits wrote, with the index of the newest call that did."""
+def written_since(facts: Facts, tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """By the ids of open tasks, the names in code that they have and that edits wrote since they were last listed."""
+    named = [(task, {*CODE_NAME.findall(task.subject)}) for task in tasks if task.open]
     newest: dict[str, int] = {}
-    for file in facts.files:
+    for file in facts.files if any(names for _, names in named) else ():
         for at, text in file.written if not is_aside(file) else ():
-            for name in _CODE_NAME.findall(text):
+            for name in CODE_NAME.findall(text):
                 newest[name] = max(at, newest.get(name, at))
-    return newest
+    since = {
+        task.id: [f"`{name}`" for name in sorted(names) if newest.get(name, -1) > task.index]
+        for task, names in named
+    }
+    return {key: names for key, names in since.items() if names}
 
 
 def _work_units(facts: Facts) -> list[Unit]:
