@@ -334,7 +334,7 @@ def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[list[_Step], list[tup
     by_call: dict[str, _Step] = {}
     answers: list[tuple[int, Any]] = []
     for owner, message in enumerate(messages):
-        content = message.get("content")
+        content: Any = message.get("content")
         blocks = content if isinstance(content, list) else [content] * isinstance(content, str)
         parts: list[_Part] = [(owner, block) for block in blocks]
         if message.get("role") == "assistant":
