@@ -498,8 +498,7 @@ def _typed_sentences(text: str) -> Sequence[Sentence]:
 
 
 SHORT_TEXT = 2_000
-# A compaction asks several times of the same, one message after the other: a cache for fewer than there are would hold none of them.
-_of_short = lru_cache(maxsize=2048)(_typed_sentences)
+_of_short = lru_cache(maxsize=2048)(_typed_sentences)  # a compaction asks for all several times
 
 
 # ---- which sentences bind -------------------------------------------------------------------------

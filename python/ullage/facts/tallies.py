@@ -122,8 +122,7 @@ def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
         failed = any(_FAILED_RUN.match(line.strip()) for line in end.splitlines()[-LAST_LINES:])
         failed = failed or ("git " in command and _GIT_FAILED.search(end) is not None)
     if not failed and (outcome.exit_code is None or _MORE.search(command)):
-        shown = f"\n{ends_of(text, SCANNED)}"
-        failed = runs_check(command) and _SHOWS_FAILURE.search(shown) is not None
+        failed = runs_check(command) and bool(_SHOWS_FAILURE.search(f"\n{ends_of(text, SCANNED)}"))
     if not failed:
         return outcome
     return CallOutcome(False, outcome.exit_code, core.read_result(text, True)[2], "")
@@ -197,9 +196,8 @@ def fact_lines(text: str) -> list[str]:
 
 def values_in(text: str) -> set[str]:
     """The numbers, versions and ids of three and more characters in a text, and its addresses."""
-    text = text[:SCANNED]
-    values = _VALUE.findall(text) if _DIGIT.search(text) else ()
-    return {*(value for value in values if len(value) > 2), *urls_in(text)}
+    values = _VALUE.findall(text[:SCANNED]) if _DIGIT.search(text) else ()
+    return {*(value for value in values if len(value) > 2), *urls_in(text[:SCANNED])}
 
 
 class FactTally:
