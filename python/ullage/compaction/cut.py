@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -65,7 +65,7 @@ class CompactionInput(Frozen):
             (at, item)
             for at, item in enumerate(self.context)
             if "isCompactSummary" in item
-            or not (item.get("role") == "assistant" or is_one_result(item))
+            or not (role_of(item) == "assistant" or is_one_result(message_of(item) or {}))
         ]
 
     @cached_property
@@ -908,9 +908,9 @@ def _as_of_now(facts: Facts, whole: Facts, stop: int) -> Facts:
 def _fed(
     collector: Collector, items: Sequence[Item], first: int, originals: Mapping[int, Sequence[Item]]
 ) -> Flow[None]:
-    numbered = list(enumerate(items, first))
+    numbered: Iterable[tuple[int, Item]] = enumerate(items, first)
     if originals:
-        numbered = [(at, one) for at, item in numbered for one in originals.get(at, (item,))]
+        numbered = ((at, one) for at, item in numbered for one in originals.get(at, (item,)))
     for count, (index, item) in enumerate(numbered):
         collector.feed(index, item)
         if count % ITEMS_AT_ONCE == 0:

@@ -498,7 +498,7 @@ def _typed_sentences(text: str) -> Sequence[Sentence]:
 
 
 SHORT_TEXT = 2_000
-_of_short = lru_cache(maxsize=512)(_typed_sentences)  # a compaction asks several times of the same
+_of_short = lru_cache(maxsize=2048)(_typed_sentences)  # a compaction asks for all several times
 
 
 # ---- which sentences bind -------------------------------------------------------------------------

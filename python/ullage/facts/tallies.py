@@ -90,7 +90,7 @@ _FAILED_CHECK = (
     r"error\[E\d+\]: |error: (?:could not compile|test failed|no library targets|aborting due to)|(?:[^\n]{1,200}: )?error TS\d+: |not ok \d+(?!.*# (?i:todo|skip))|"
     r"(?:=+ )?[1-9]\d* (?:failed|errors?)\b.* in [\d.]+m?s|[1-9]\d* failing\b|Tests?:? .*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b(?!.*\b0 remaining)|✖ \d+ problems? \([1-9]|[1-9]\d* issues:$)"
 )
-_SHOWS_FAILURE = pattern(rf"^[ \t]{{0,20}}{_FAILED_CHECK}", re.M)
+_SHOWS_FAILURE = pattern(rf"\n[ \t]{{0,20}}{_FAILED_CHECK}", re.M)  # begins as `DECLARES`
 # How their output ends then; other programs print such lines too.
 _FAILED_RUN = pattern(
     rf"{_FAILED_CHECK}|FAIL(?:ED)?(?:[\s:]|$)|error(?:\[E\d+\])?: |(?i:exit(?: status| code)?)\s?[:=]?\s?[1-9]|(?:=+ )?[1-9]\d* failed\b|"
@@ -122,7 +122,7 @@ def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
         failed = any(_FAILED_RUN.match(line.strip()) for line in end.splitlines()[-LAST_LINES:])
         failed = failed or ("git " in command and _GIT_FAILED.search(end) is not None)
     if not failed and (outcome.exit_code is None or _MORE.search(command)):
-        failed = runs_check(command) and _SHOWS_FAILURE.search(ends_of(text, SCANNED)) is not None
+        failed = runs_check(command) and bool(_SHOWS_FAILURE.search(f"\n{ends_of(text, SCANNED)}"))
     if not failed:
         return outcome
     return CallOutcome(False, outcome.exit_code, core.read_result(text, True)[2], "")
@@ -197,7 +197,8 @@ def fact_lines(text: str) -> list[str]:
 
 def values_in(text: str) -> set[str]:
     """The numbers, versions and ids of three and more characters in a text, and its addresses."""
-    return {*(v for v in _VALUE.findall(text[:SCANNED]) if len(v) > 2), *urls_in(text[:SCANNED])}
+    values = _VALUE.findall(text[:SCANNED]) if _DIGIT.search(text) else ()
+    return {*(value for value in values if len(value) > 2), *urls_in(text[:SCANNED])}
 
 
 class FactTally:

@@ -45,6 +45,7 @@ class WordCounts:
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self.texts = tuple(texts)
         self._weighed: dict[str, dict[str, float]] = {}
+        self._common: dict[str, bool] = {}
 
     def worth(self, text: str) -> float:
         """How much a text says: words that few of the messages hold, numbers and names. Among many messages a rare word says more than several common ones."""
@@ -64,6 +65,11 @@ class WordCounts:
 
     def are_common(self, text: str) -> bool:
         """Whether many other sentences have the words and the form of a text, as small talk does, also where it is worded as a rule; a sentence that is repeated is one."""
+        if text not in self._common:
+            self._common[text] = self._is_common(text)
+        return self._common[text]
+
+    def _is_common(self, text: str) -> bool:
         if len(self._sentences) < LEAST_SENTENCES:
             return False
         by_word, side_by_side = self._sentence_counts

@@ -226,15 +226,9 @@ def _claude_code(path: Path) -> Session:
         line, reason = next(iter(report.bad), (None, ""))
         words = "holds no message" + (f"; this line is {reason}" if reason else "")
         raise InvalidTranscript(words, path=str(path), line=line)
-    strange: Counter[str] = Counter()
-    for item in conversation.entries:
-        message = item.get("message")
-        # What nearly all entries are.
-        if type(message) is dict and "role" not in item and message.get("role") in _ROLES:
-            continue
-        role = (message_of(item) or item).get("role")
-        if role not in _ROLES:
-            strange[role if isinstance(role, str) else repr(role)[:40]] += 1
+    roles = [(message_of(item) or item).get("role") for item in conversation.entries]
+    others = [role for role in roles if role not in _ROLES]
+    strange = Counter(role if isinstance(role, str) else repr(role)[:40] for role in others)
     cwds = (as_string(entry.get("cwd")) for entry in conversation.entries)
     return Session(
         path=path,

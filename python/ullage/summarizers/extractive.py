@@ -676,8 +676,8 @@ def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
     for command in reversed(facts.commands):
         if command.index < committed or (command.ok and _GOES_ON.search(command.text)):
             break
-        combines = _COMBINES.search(command.text)
-        if combines and not command.ok and _CONFLICTS.search(command.line):
+        combines = None if command.ok else _COMBINES.search(command.text)
+        if combines and _CONFLICTS.search(command.line):
             return f"; `{combines[0].strip()}` stopped at conflicts"
     return ""
 

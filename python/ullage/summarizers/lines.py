@@ -289,8 +289,9 @@ def _extractive() -> ExtractiveSummarizer:
 
 ESSENTIAL = 1 << 30  # subtracted from the rank of a unit that comes first
 _UNSOLVED = pattern(r"not seen to succeed since$|was refused; the user said")
+_NOT_THERE = ("does not exist", "no such file", "not found", "enoent")
 _MISSED = pattern(
-    r"^- `[^`\n]*?(?P<name>[^\s`]{3,})` failed: `(?=[^`]*(?:does not exist|no such file|not found|ENOENT))[^`]*(?P=name)",
+    rf"^- `[^`\n]*?(?P<name>[^\s`]{{3,}})` failed: `(?=[^`]*(?:{'|'.join(_NOT_THERE)}))[^`]*(?P=name)",
     re.IGNORECASE,
 )
 
@@ -317,7 +318,7 @@ def diagnoses(facts: Facts) -> list[Dated]:
     conceded_at, edited = _conceded(facts, asked), edited_after(facts)
     sentences: dict[str, Statement] = {}
     for remark in facts.statements:
-        if _names_problem(remark.text):
+        if _names_one(remark.text, _PROBLEMS):
             for sentence in _diagnosed(remark.text):
                 sentences.pop(sentence, None)  # said again, it is the newest
                 sentences[sentence] = remark
@@ -346,10 +347,10 @@ def _diagnosed(text: str) -> Iterator[str]:
     rows = unfenced(text).split("\n")
     for at, line in enumerate(rows):
         # What is quoted, and the rows of a table, are somebody else's words or a part of some.
-        if not _names_problem(line) or line.lstrip()[:1] in (">", "|"):
+        if not _names_one(line, _PROBLEMS) or line.lstrip()[:1] in (">", "|"):
             continue
         for sentence in _ASCII_END.split(line.strip()):
-            match = _DIAGNOSIS.search(sentence)
+            match = _names_one(sentence, _PROBLEMS) and _DIAGNOSIS.search(sentence)
             if not match or _DOUBTS.search(sentence, 0, match.start()):
                 continue
             sentence = _STRONG.sub(r"\1", _ROW_HEAD.sub("", _LEADS.sub("", sentence, count=1)))
@@ -379,14 +380,14 @@ _DOUBTS = pattern(
 )
 
 
-def _names_problem(text: str) -> bool:
+def _names_one(text: str, words: Iterable[str]) -> bool:
+    """Whether one of some words, in small letters, is in a text: looked for before a pattern, in a tenth of the time."""
     text = text.lower()
-    return any(word in text for word in _PROBLEMS)
+    return any(word in text for word in words)
 
 
 DIAGNOSED, MOST_DIAGNOSES, LEAST_DIAGNOSIS = "- Diagnosed", 10, 20
 LIST_ROWS = 8  # after the line that leads to a list
-# What a diagnosis names, in small letters: looked for before it, in a tenth of the time.
 _PROBLEMS = ("issue", "problem", "cause", "bug", "culprit", "reason", "fail")
 # A sentence that names what is wrong; not that a fix works.
 _DIAGNOSIS = pattern(
@@ -403,11 +404,12 @@ def is_open_failure(piece: str) -> bool:
 
 def leaves_nothing_to_do(call: str, line: str) -> bool:
     """Whether a call failed since what it names is not there, or since it was put wrongly."""
-    if _MISSED.match(f"- {inline(call, LINE)} failed: {inline(line, 200)}"):
+    piece = f"- {inline(call, LINE)} failed: {inline(line, 200)}"
+    if _names_one(piece, _NOT_THERE) and _MISSED.match(piece):
         return True
     if _WRONG_CALL.search(line) or (_SCRIPT.search(call) and not tallies.runs_check(call)):
         return True
-    return family_of(call.partition(" ")[0]) == "read" and _NOT_THERE.search(line) is not None
+    return family_of(call.partition(" ")[0]) == "read" and _names_one(line, _NOT_THERE)
 
 
 # What a shell or a program says of a call that was put wrongly: the next one was put right.
@@ -418,7 +420,6 @@ _WRONG_CALL = pattern(
 )
 # A script in the command itself, which is written again until it does what is wanted.
 _SCRIPT = pattern(r"\b(?:python3?|node|perl|ruby) -(?:c|e) ")
-_NOT_THERE = pattern(r"does not exist|no such file|not found|ENOENT", re.I)
 # Lines of an earlier summary that are essential, by section.
 _FIRST: dict[int, Callable[[str], object]] = {
     2: re.compile(r"^- https?://").match,
@@ -1450,7 +1451,7 @@ def bare_name(declared: str) -> str:
 
 def is_aside(file: FileUse) -> bool:
     """Whether a file is a test or a document, which gives way to code."""
-    return file.path.endswith(tallies.DOCUMENTS) or _TESTS.search(file.path) is not None
+    return file.path.endswith(tallies.DOCUMENTS) or _names_one(file.path, _TESTS)
 
 
 def declares_again(text: str, shown: str) -> bool:
@@ -1521,7 +1522,7 @@ def only_prepares(remark: Statement) -> bool:
     return not remark.closing and len(row) <= LONGEST_REMARK and _PREPARES.match(row) is not None
 
 
-_TESTS = pattern(r"test|spec", re.I)
+_TESTS = ("test", "spec")
 # A word; in scripts that put no blanks between words, a sign.
 _TOLD_WORD = pattern(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,}")  # fmt: skip
 # The same where there is nothing else: looking for other scripts in each text cost a tenth of a compaction.

@@ -334,11 +334,9 @@ def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[list[_Step], list[tup
     by_call: dict[str, _Step] = {}
     answers: list[tuple[int, Any]] = []
     for owner, message in enumerate(messages):
-        content = message.get("content")
-        blocks = content if isinstance(content, list) else ()
+        content: Any = message.get("content")
+        blocks = content if isinstance(content, list) else [content] * isinstance(content, str)
         parts: list[_Part] = [(owner, block) for block in blocks]
-        if isinstance(content, str):
-            parts = [(owner, content)]
         if message.get("role") == "assistant":
             response_id = as_string(message.get("id"))
             if len(steps) == 1 or not response_id or steps[-1].response_id != response_id:
@@ -353,19 +351,19 @@ def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[list[_Step], list[tup
             block = part[1]
             if isinstance(block, (dict, Mapping)) and block.get("type") == "tool_result":
                 # A result can stand before its call in the file, so answers wait for all calls.
-                answers.append((owner, block))
+                answers.append(part)
             else:
                 follows.append(part)
     orphans: list[tuple[int, str]] = []
     answered: set[str] = set()
-    for owner, block in answers:
-        call = as_string(block.get("tool_use_id"))
+    for answer in answers:
+        owner, call = answer[0], as_string(answer[1].get("tool_use_id"))
         step = by_call.get(call)
         if step is None or call in answered:
             orphans.append((owner, call))
         else:
             answered.add(call)
-            step.answers.append((owner, block))
+            step.answers.append(answer)
     return steps, orphans
 
 

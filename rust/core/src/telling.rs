@@ -62,11 +62,7 @@ fn reasons(line: &str) -> u8 {
     if !(MIN_CHARS..=MAX_CHARS).contains(&chars) || (ascii && !has_two_digits(bytes)) {
         return 0;
     }
-    let port = if ascii {
-        names_port(bytes)
-    } else {
-        is_of_ports(bytes)
-    };
+    let port = names_port(bytes);
     let keyed = has_number(bytes) || has_version(bytes) || has_id(line);
     (u8::from(keyed) * KEYED) | (u8::from(port) * PORT)
 }
@@ -226,27 +222,12 @@ fn ends_in(bytes: &[u8], word: &[u8]) -> bool {
     bytes.len() >= word.len() && bytes[bytes.len() - word.len()..].eq_ignore_ascii_case(word)
 }
 
-/// Most characters that follow a port on its line.
-const AFTER_PORT: usize = 40;
-
-/// `listening on :8080`: the last digits of the line, at its end or nearly, and such a word before them.
+/// `listening on :8080`: digits after a blank or a mark, and such a word before the last of them.
 fn names_port(line: &[u8]) -> bool {
-    let end = line.len().saturating_sub(AFTER_PORT + 1);
-    let Some(last) = line[end..].iter().rposition(u8::is_ascii_digit) else {
-        return false;
-    };
-    let last = end + last;
-    let count = line[..=last]
-        .iter()
-        .rev()
-        .take_while(|b| b.is_ascii_digit())
-        .count();
-    let start = last + 1 - count;
-    (2..=5).contains(&count)
-        && start > 0
-        && matches!(line[start - 1], b' ' | b':' | b'=')
-        && !line.get(last + 1).is_some_and(|&b| is_word(b))
-        && is_of_ports(&line[..start])
+    let begins =
+        |at: &[u8]| matches!(at[0], b' ' | b':' | b'=') && is_digit(at[1]) && is_digit(at[2]);
+    let last = line.windows(3).rposition(begins);
+    last.is_some_and(|at| is_of_ports(&line[..at]))
 }
 
 /// Looked for at each byte that begins one: a search for each word would pass the line eight times.

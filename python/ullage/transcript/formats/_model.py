@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from io import FileIO
+from io import BytesIO, FileIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -231,12 +232,11 @@ class OpenedFile:
         start = self._read(_HEAD_BYTES)
         whole = len(start) < _HEAD_BYTES
         start = start.removeprefix(_BOM)
-        end = start.rfind(b"\n")
         if whole:
             start = start or self.data  # which says that there is nothing
         else:  # the first line however long it is
-            start = start[:end] if end > 0 else self.data.split(b"\n", 1)[0]
-        yield from _objects(start.split(b"\n", _HEAD_LINES)[:_HEAD_LINES])
+            start = start.rpartition(b"\n")[0] or self.data.split(b"\n", 1)[0]
+        yield from _objects(islice(BytesIO(start), _HEAD_LINES))
 
     @cached_property
     def document(self) -> Any:
@@ -299,7 +299,7 @@ def _still(file: FileIO, data: bytes, before: os.stat_result, after: os.stat_res
     return len(data) >= before.st_size and file.read(len(data)) == data
 
 
-def _objects(lines: list[bytes]) -> Iterator[dict[str, Any]]:
+def _objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """The JSON objects in lines; what is none is passed over."""
     values = (value for line in lines for value in _values(line) or ())
     return (value for value in values if isinstance(value, dict))
