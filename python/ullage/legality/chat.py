@@ -30,7 +30,7 @@ from ullage.legality.draft import ASSISTANT, ASSISTANT_NAMES, USER, Repaired, li
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.params import known_model, size_of, whole
-from ullage.legality.repairs import Plan, RepairRequest, run_steps
+from ullage.legality.repairs import Plan, run_steps
 from ullage.messages import THINKING, same_items
 from ullage.providers.registry import ChatRules
 
@@ -476,7 +476,7 @@ def _says_something(line: ChatLine, rules: ChatRules) -> bool:
 # Repairs for the chat form: OpenAI, Mistral, DeepSeek, local servers.
 
 
-def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+def repair(messages: Sequence[Any], request: RuleRequest) -> Repaired:
     """Repairs messages of the chat form."""
     rules, facts, orphans = request.provider.chat, facts_of(request), request.orphans
     strict = rules.strict or bool(facts.get("strict"))

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, Unpack
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage
 from ullage.legality import Report, Violation, validate
-from ullage.legality.check import RuleRequest, found_in
+from ullage.legality.check import RuleRequest
 from ullage.legality.draft import Repair, Repaired
 from ullage.legality.originals import Original
 from ullage.legality.params import RequestParameters, parameters
@@ -143,7 +143,7 @@ class Continued:
         return Outgoing(provider.name, parts, provider.list_key, done.repairs, shape.losses)
 
     def _repaired(self, items: Sequence[Any]) -> Repaired:
-        legal = found_in(items, self._rules).ok
+        legal = self._rules.report(items).ok
         return Repaired(items) if legal else repair(items, **self._options)
 
 
