@@ -89,8 +89,11 @@ def test_a_message_that_loses_its_id_with_its_reasoning_becomes_strings() -> Non
     assert shaped.parts["input"][1:] == [{**head, "content": one} for one in ("a", "no", "b")]
     assert refused(shaped.parts["input"]) == []
     assert [loss.what for loss in shaped.losses] == ["reasoning", "annotations"]
-    kept = openai_responses.to_provider(internal.messages, store=True)
-    assert kept.parts["input"] == [ASKED, thought, item]
+    sealed = {**thought, "encrypted_content": "e"}
+    kept = openai_responses.to_provider(
+        openai_responses.from_provider([ASKED, sealed, item]).messages
+    )
+    assert kept.parts["input"] == [ASKED, sealed, item]
 
 
 @pytest.mark.parametrize(

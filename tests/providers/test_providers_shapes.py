@@ -96,8 +96,11 @@ ASKED = {"role": "user", "content": "x"}
 def test_reasoning_without_its_content_goes_together_with_the_link_to_it() -> None:
     internal = openai_responses.from_provider([ASKED, REASONING, CALL, OUTPUT])
     assert internal.messages[1]["content"][0]["thinking"] == "why"
-    kept = openai_responses.to_provider(internal.messages, store=True)
-    assert kept.parts["input"] == [ASKED, REASONING, CALL, OUTPUT]
+    sealed = {**REASONING, "encrypted_content": "e"}
+    kept = openai_responses.to_provider(
+        openai_responses.from_provider([ASKED, sealed, CALL, OUTPUT]).messages
+    )
+    assert kept.parts["input"] == [ASKED, sealed, CALL, OUTPUT]
     dropped = openai_responses.to_provider(internal.messages)
     without_id = {key: value for key, value in CALL.items() if key != "id"}
     assert dropped.parts["input"] == [ASKED, without_id, OUTPUT]
@@ -107,7 +110,7 @@ def test_reasoning_without_its_content_goes_together_with_the_link_to_it() -> No
 def test_reasoning_that_nothing_follows_is_left_out() -> None:
     sealed = {**REASONING, "encrypted_content": "e"}
     internal = openai_responses.from_provider([ASKED, sealed])
-    assert openai_responses.to_provider(internal.messages, store=True).parts["input"] == [ASKED]
+    assert openai_responses.to_provider(internal.messages).parts["input"] == [ASKED]
 
 
 def test_an_opaque_compaction_item_comes_back_verbatim_and_only_there() -> None:

@@ -67,9 +67,6 @@ _WORDS: Final = {"role", "content"}
 DialectName: TypeAlias = Literal["openai", "compatible", "deepseek", "local"]
 """How servers that speak Chat Completions differ from OpenAI; see `to_provider`."""
 
-# The field for thinking; empty: there is none. DeepSeek refuses tool calls whose reasoning is missing; an empty field counts as present.
-_REASONING: Final = {"openai": "", "compatible": "", "deepseek": "reasoning_content", "local": ""}
-
 
 def _flat(message: dict[str, Any]) -> dict[str, Any]:
     """Texts as one string; `null` as an empty one."""
@@ -334,11 +331,10 @@ class _ChatWriter:
         self,
         messages: Sequence[Item],
         tools: Sequence[Mapping[str, Any]] | None,
-        system_role: str,
-        reasoning: str,
+        dialect: DialectName,
     ) -> None:
-        self.system_role = system_role
-        self.reasoning = reasoning
+        # The field for thinking; empty: there is none. DeepSeek refuses calls whose reasoning is missing; an empty field counts as present.
+        self.reasoning = "reasoning_content" if dialect == "deepseek" else ""
         self.names = map_names(messages, tools)
         self.losses = Losses()
         self.ids = map_short_ids(messages, _MAX_ID_CHARS)
@@ -346,15 +342,14 @@ class _ChatWriter:
     def system(self, system: str | Sequence[Block] | None) -> list[dict[str, Any]]:
         if not system:
             return []
-        role = self.system_role
         if isinstance(system, str):
-            return [{"role": role, "content": system}]
+            return [{"role": "system", "content": system}]
         data = foreign(system[0], SHAPE)
         parts = [self.part(block, f"system[{index}]") for index, block in enumerate(system)]
         content: Any = [part for part in parts if part is not None]
         if data.get("string") and len(content) == 1:
             content = content[0]["text"]
-        return [{**data.get("message", {}), "role": data.get("role", role), "content": content}]
+        return [{**data.get("message", {}), "role": data.get("role", "system"), "content": content}]
 
     def turns(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
         """All messages; user messages in a row are one turn, so that its results stay together."""
@@ -376,7 +371,7 @@ class _ChatWriter:
 
     def inner_system(self, index: int, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         data = foreign(message, SHAPE)
-        head = {**data.get("message", {}), "role": data.get("role", self.system_role)}
+        head = {**data.get("message", {}), "role": data.get("role", "system")}
         note_settings(message, f"messages[{index}]", self.losses)
         if isinstance(message.get("content"), str):
             return [{**head, "content": message["content"]}]
@@ -588,14 +583,13 @@ def to_provider(
     system: str | Sequence[Block] | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
     dialect: DialectName = "openai",
-    system_role: str | None = None,
 ) -> Shaped:
     """Translates a conversation to Chat Completions.
 
     `dialect`: `openai`; `compatible`: contents as strings; `deepseek`: with `reasoning_content`; `local`: one leading system
-    message and strict alternation too. `system_role`: `system` or `developer`; `None`: `system`.
+    message and strict alternation too.
     """
-    writer = _ChatWriter(messages, tools, system_role or "system", _REASONING[dialect])
+    writer = _ChatWriter(messages, tools, dialect)
     chat = [*writer.system(system), *writer.turns(messages)]
     if dialect == "local":
         chat = _in_turn(one_system(chat, writer.losses))

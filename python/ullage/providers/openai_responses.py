@@ -395,20 +395,18 @@ def _is_said(block: Mapping[str, Any]) -> bool:
     )
 
 
-def _whole_units(
-    items: list[dict[str, Any]], *, store: bool, losses: Losses
-) -> list[dict[str, Any]]:
+def _whole_units(items: list[dict[str, Any]], losses: Losses) -> list[dict[str, Any]]:
     """Keeps each reasoning item with what follows it, or drops both the item and the link to it.
 
-    The server checks that link by the ids of the items, so an item that lost its reasoning also loses
-    its id.
+    Without its encrypted content only a server that stores items finds it. The server checks the link by the ids of the
+    items, so an item that lost its reasoning also loses its id.
     """
     whole: list[dict[str, Any]] = []
     unlinked = False
     for index, item in enumerate(items):
         if item.get("type") == "reasoning":
             followed = index + 1 < len(items) and _side_of(items[index + 1]) == "assistant"
-            unlinked = not (followed and (store or item.get("encrypted_content")))
+            unlinked = not (followed and item.get("encrypted_content"))
             if unlinked:
                 losses.add("reasoning", f"input[{index}]", "the server could not use it")
                 continue
@@ -455,15 +453,10 @@ def to_provider(
     *,
     system: str | Sequence[Block] | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    store: bool = False,
 ) -> Shaped:
-    """Translates a conversation to the input of the Responses API; the system prompt's blocks are joined.
-
-    `store`: whether the server keeps items. If not, reasoning without its encrypted content is left out together with the ids
-    that refer to it, as the server could not find it.
-    """
+    """Translates a conversation to the input of the Responses API; the system prompt's blocks are joined."""
     writer = _ResponsesWriter(messages, tools)
-    items = _whole_units(writer.items(messages), store=store, losses=writer.losses)
+    items = _whole_units(writer.items(messages), writer.losses)
     parts: dict[str, Any] = {"input": items}
     if system:
         blocks = blocks_of(system)
@@ -613,13 +606,11 @@ def _shown_out(message: Item, content: list[Block]) -> Item | None:
     carried = FOREIGN in message
     if carried and own_data(message, SHAPE, "head") != {}:
         return None
-    parts = input_parts(content, "input_text", _image_out)
+    parts = input_parts(
+        content, "input_text", lambda url: {"type": "input_image", "image_url": url}
+    )
     head = {} if carried else _PLAIN_HEAD
     return None if parts is None else {**head, "role": "user", "content": parts}
-
-
-def _image_out(url: str) -> dict[str, Any]:
-    return {"type": "input_image", "image_url": url}
 
 
 def shared(items: Sequence[Item]) -> list[str]:
