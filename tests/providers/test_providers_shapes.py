@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit import result, text
+from tests.kit import result, text, with_old_ids
 from ullage import InvalidMessage, compact
 from ullage.providers import anthropic, bedrock, gemini, mistral, openai_responses
 from ullage.providers._common import map_ids
@@ -154,7 +154,6 @@ def test_an_output_that_comes_late_is_put_next_to_its_call() -> None:
         "user",
         "system",
     ]
-    assert [loss.what for loss in internal.losses] == ["order"]
     assert openai_responses.to_provider(internal.messages).parts["input"] == [
         ASKED,
         CALL,
@@ -364,9 +363,8 @@ def test_bedrock_long_ids() -> None:
     long = "x" * 65
     shaped = bedrock.to_provider([user("x"), model(use(long)), user(result(long))])
     assert list(shaped.ids.values()) == [long]
-    assert (
-        bedrock.from_provider(shaped.parts, ids=shaped.ids).messages[1]["content"][0]["id"] == long
-    )
+    back = with_old_ids(bedrock.from_provider(shaped.parts).messages, shaped.ids)
+    assert back[1]["content"][0]["id"] == long
 
 
 # ---- Mistral -------------------------------------------------------------------------------------
@@ -393,7 +391,7 @@ def test_mistral_ids_and_the_line_after_results() -> None:
     assert ids[1] == "abcDEF123"
     assert shaped.ids == {ids[0]: "toolu_1"}
     assert (len(ids[0]), ids[0].isalnum()) == (9, True)
-    assert mistral.from_provider(shaped.parts, ids=shaped.ids).messages == messages
+    assert with_old_ids(mistral.from_provider(shaped.parts).messages, shaped.ids) == messages
 
 
 def test_mistral_thinking_parts_come_back() -> None:

@@ -172,10 +172,9 @@ class Internal(Frozen):
     messages: list[dict[str, Any]]
     system: str | list[Block] | None = None
     tools: list[dict[str, Any]] | None = None
-    losses: tuple[Loss, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Internal(messages={len(self.messages)}, losses={len(self.losses)})"
+        return f"Internal(messages={len(self.messages)})"
 
 
 class Losses(list[Loss]):

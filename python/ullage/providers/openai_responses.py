@@ -89,7 +89,7 @@ def _side_of(item: Mapping[str, Any]) -> str:
     return "result" if kind.endswith("_output") and "call_id" in item else "assistant"
 
 
-def _blocks_in(item: Mapping[str, Any], ids: Mapping[str, str] | None = None) -> list[Block]:
+def _blocks_in(item: Mapping[str, Any]) -> list[Block]:
     """An item as blocks: one, or one for each part of a message."""
     kind = str(item.get("type") or "message")
     if kind == "message":
@@ -100,7 +100,7 @@ def _blocks_in(item: Mapping[str, Any], ids: Mapping[str, str] | None = None) ->
         block = {"type": "thinking", "thinking": "\n\n".join(texts)}
         return [carrying(block, SHAPE, {"item": dict(item)})]
     if "call_id" in item:
-        return [_result(item, ids or {}) if kind.endswith("_output") else _call(item, ids or {})]
+        return [_result(item) if kind.endswith("_output") else _call(item)]
     return [carrier(SHAPE, "item", dict(item))]
 
 
@@ -135,8 +135,8 @@ def _part_in(part: Any) -> Block:
     return carrier(SHAPE, "opaque", part)
 
 
-def _call(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    kind, call_id = str(item.get("type")), item.get("call_id")
+def _call(item: Mapping[str, Any]) -> Block:
+    kind = str(item.get("type"))
     if kind == "function_call":
         value, data = arguments_in(item.get("arguments"))
         extra = {key: item[key] for key in item if key not in _CALL}
@@ -152,14 +152,13 @@ def _call(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     if extra:
         data = {**data, "item": extra}
     name = item.get("name") or kind.removesuffix("_call")
-    block = {"type": "tool_use", "id": ids.get(str(call_id), call_id), "name": name, "input": value}
+    block = {"type": "tool_use", "id": item.get("call_id"), "name": name, "input": value}
     return carrying(block, SHAPE, data)
 
 
-def _result(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    call_id = item.get("call_id")
-    our_id, content = ids.get(str(call_id), call_id), _output_in(item)
-    block: Block = {"type": "tool_result", "tool_use_id": our_id, "content": content}
+def _result(item: Mapping[str, Any]) -> Block:
+    one, content = item.get("call_id"), _output_in(item)
+    block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
     if str(item.get("type")) not in ("function_call_output", "custom_tool_call_output"):
         return carrying(block, SHAPE, {"whole": dict(item)})
     return carrying_rest(block, SHAPE, "item", item, *_OUTPUT)
@@ -176,24 +175,22 @@ def _output_in(item: Mapping[str, Any]) -> Any:
     return dumps(fields if output is None else output)
 
 
-def _messages_in(
-    items: Sequence[Mapping[str, Any]], ids: Mapping[str, str], losses: Losses
-) -> list[dict[str, Any]]:
-    """Items as messages: the assistant's in a row are one, outputs in a row are one."""
+def _messages_in(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Items as messages: the assistant's in a row are one, outputs in a row are one, directly after their calls."""
     messages: list[dict[str, Any]] = []
     spoken: list[Block] = []
-    for index, item in enumerate(items):
-        side, blocks = _side_of(item), _blocks_in(item, ids)
+    for item in items:
+        side, blocks = _side_of(item), _blocks_in(item)
         if side == "assistant":
             spoken += blocks
             continue
         if spoken:
             messages.append({"role": "assistant", "content": _joined(spoken)})
             spoken = []
-        if side != "result":
+        if side == "result":
+            place_result(messages, blocks[0])
+        else:
             messages.append(_message_in(item, side))
-        elif not place_result(messages, blocks[0]):
-            losses.add("order", f"input[{index}]", "results stand directly after their calls")
     if spoken:
         messages.append({"role": "assistant", "content": _joined(spoken)})
     return messages
@@ -468,19 +465,16 @@ def to_provider(
     return Shaped(parts, tuple(writer.losses), reverse(writer.ids), reverse(writer.names))
 
 
-def from_provider(
-    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
-) -> Internal:
+def from_provider(request: Item | Sequence[Item]) -> Internal:
     """Translates a Responses request, or its items, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"input": request}
     listed = body.get("input") or ()
     items = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed
-    losses, tools = Losses(), body.get("tools")
+    tools = body.get("tools")
     return Internal(
-        _messages_in(items, ids or {}, losses),
+        _messages_in(items),
         system=body.get("instructions"),
         tools=None if tools is None else [_tool_in(tool) for tool in tools],
-        losses=tuple(losses),
     )
 
 

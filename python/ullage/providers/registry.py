@@ -37,13 +37,8 @@ class Form(Protocol):
             Keys of the body (the conversation and, if given, system prompt and tools); losses; what had to change.
         """
 
-    def from_provider(
-        self, request: Mapping[str, Any] | Sequence[Item], *, ids: Mapping[str, str] | None = None
-    ) -> Internal:
-        """A request, or its messages, in the internal view; not changed.
-
-        `ids`: `Shaped.ids` of the call that made it, to get the old ids back.
-        """
+    def from_provider(self, request: Mapping[str, Any] | Sequence[Item]) -> Internal:
+        """A request, or its messages, in the internal view; not changed."""
 
 
 class PlainForm(Protocol):
