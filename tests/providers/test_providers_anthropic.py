@@ -97,7 +97,7 @@ def test_ids_outside_the_alphabet_are_mapped_and_come_back() -> None:
 
 
 def test_from_provider_shares_what_it_is_given() -> None:
-    body = {"messages": [{"role": "user", "content": "x"}], "system": "s", "tools": []}
+    body = {"messages": [{"role": "user", "content": "x"}], "tools": []}
     internal = from_provider(body)
     assert internal.messages[0] is body["messages"][0]
-    assert (internal.system, internal.tools) == ("s", [])
+    assert internal.tools == []

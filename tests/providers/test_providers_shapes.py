@@ -311,7 +311,7 @@ def test_bedrock_cache_points() -> None:
     )
     assert shaped.parts["toolConfig"]["tools"][1] == {"cachePoint": {"type": "default"}}
     back = bedrock.from_provider(shaped.parts)
-    assert (back.messages, back.system, back.tools) == ([user(marked)], [marked], tools)
+    assert (back.messages, back.tools) == ([user(marked)], tools)
 
 
 def test_bedrock_refuses_blank_text_and_errors_without_content() -> None:

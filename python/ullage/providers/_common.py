@@ -167,7 +167,7 @@ class Shaped(Frozen):
 
 
 class Internal(Frozen):
-    """A conversation in the internal view: Anthropic-shaped; `None` where the source names no prompt or tools."""
+    """A conversation in the internal view: Anthropic-shaped; `None` where the source names no tools, or its first message is no system prompt."""
 
     messages: list[dict[str, Any]]
     system: str | list[Block] | None = None

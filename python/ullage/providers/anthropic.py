@@ -180,7 +180,7 @@ def from_provider(request: Mapping[str, Any] | Sequence[Item]) -> Internal:
     """Takes a Messages request, or its messages, as the internal view; nothing is copied."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     messages: list[Any] = [message for _, message in bare(body.get("messages") or ())]
-    return Internal(messages, body.get("system"), body.get("tools"))
+    return Internal(messages, tools=body.get("tools"))
 
 
 def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]]:

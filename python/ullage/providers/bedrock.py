@@ -424,15 +424,7 @@ def from_provider(request: Item | Sequence[Item]) -> Internal:
         if index or content != [{"text": USER_FILLER}]:
             read = {"role": message.get("role"), "content": _blocks_in(content)}
             messages.append(carrying_rest(read, SHAPE, "message", message, "role", "content"))
-    return Internal(
-        messages, system=_system_in(body.get("system")), tools=_tools_in(body.get("toolConfig"))
-    )
-
-
-def _system_in(system: Any) -> str | list[Block] | None:
-    blocks = _blocks_in(system or ())
-    plain = len(blocks) == 1 and is_text(blocks[0]) and len(blocks[0]) == 2
-    return str(blocks[0]["text"]) if plain else blocks or None
+    return Internal(messages, tools=_tools_in(body.get("toolConfig")))
 
 
 # Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here

@@ -233,20 +233,7 @@ def _guess(url: str) -> str:
     return f"image/{ending}" if ending in ("png", "gif", "webp", "heic", "heif") else "image/jpeg"
 
 
-# ---- system and tools ----------------------------------------------------------------------------
-
-
-def _system_in(system: Any) -> str | list[Block] | None:
-    """A system instruction: one plain part is a string."""
-    if system is None:
-        return None
-    if isinstance(system, str):
-        return system
-    parts = system.get("parts") or () if isinstance(system, Mapping) else system
-    blocks = [_spoken(part) for part in parts if "text" in part]
-    if len(blocks) == 1 and is_text(blocks[0]) and len(blocks[0]) == 2:
-        return str(blocks[0]["text"])
-    return blocks or None
+# ---- tools ----------------------------------------------------------------------------
 
 
 def _tools_in(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -479,11 +466,7 @@ def from_provider(request: Item | Sequence[Item]) -> Internal:
         if index or content != _FILLER:
             reader.take(content)
     tools = body.get("tools")
-    return Internal(
-        reader.messages,
-        system=_system_in(body.get("systemInstruction") or body.get("system_instruction")),
-        tools=None if tools is None else _tools_in(tools),
-    )
+    return Internal(reader.messages, tools=None if tools is None else _tools_in(tools))
 
 
 # Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here

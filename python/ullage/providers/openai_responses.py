@@ -472,9 +472,7 @@ def from_provider(request: Item | Sequence[Item]) -> Internal:
     items = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed
     tools = body.get("tools")
     return Internal(
-        _messages_in(items),
-        system=body.get("instructions"),
-        tools=None if tools is None else [_tool_in(tool) for tool in tools],
+        _messages_in(items), tools=None if tools is None else [_tool_in(tool) for tool in tools]
     )
 
 

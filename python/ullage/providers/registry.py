@@ -38,7 +38,7 @@ class Form(Protocol):
         """
 
     def from_provider(self, request: Mapping[str, Any] | Sequence[Item]) -> Internal:
-        """A request, or its messages, in the internal view; not changed."""
+        """A request, or its messages, in the internal view; not changed. A system prompt is read where it is the first message."""
 
 
 class PlainForm(Protocol):
