@@ -101,12 +101,10 @@ def _blocks_in(content: Sequence[Mapping[str, Any]]) -> list[Block]:
 
 
 def _marker(point: Any) -> dict[str, Any] | None:
-    if point == {"type": "default"}:
-        return {"type": "ephemeral"}
-    is_marker = (
-        isinstance(point, Mapping) and set(point) == {"type", "ttl"} and point["type"] == "default"
-    )
-    return {"type": "ephemeral", "ttl": point["ttl"]} if is_marker else None
+    if not isinstance(point, Mapping) or point.get("type") != "default":
+        return None
+    ttl = {"ttl": point["ttl"]} if "ttl" in point else {}
+    return {"type": "ephemeral", **ttl} if set(point) <= {"type", "ttl"} else None
 
 
 def _block(part: Mapping[str, Any]) -> Block:
@@ -119,11 +117,9 @@ def _block(part: Mapping[str, Any]) -> Block:
             # A call or result stays one, whatever stands next to it.
             block = read(part[name])
             others = {key: part[key] for key in part if key != name}
-            return (
-                carrying(block, SHAPE, {**foreign(block, SHAPE), "rest": others})
-                if others
-                else block
-            )
+            if not others:
+                return block
+            return carrying(block, SHAPE, {**foreign(block, SHAPE), "rest": others})
     read_block: Block | None = None
     if isinstance(value, Mapping):
         if kind == "reasoningContent":
@@ -427,8 +423,7 @@ def from_provider(request: Item | Sequence[Item]) -> Internal:
     return Internal(messages, tools=_tools_in(body.get("toolConfig")))
 
 
-# Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here
-# is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
+# The quick way for plain messages; see `PlainForm`.
 
 
 _MESSAGE: Final = {"role", "content"}

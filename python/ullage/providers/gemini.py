@@ -469,8 +469,7 @@ def from_provider(request: Item | Sequence[Item]) -> Internal:
     return Internal(reader.messages, tools=None if tools is None else _tools_in(tools))
 
 
-# Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here
-# is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
+# The quick way for plain messages; see `PlainForm`.
 
 
 _CONTENT: Final = {"role", "parts"}
@@ -592,17 +591,14 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
         role, content = message["role"], message["content"]
         if FOREIGN in message:
             return None
-        answers = role == "assistant"
         parts: list[Any] = [{"text": content}]
         if type(content) is not str:
             parts = [_plain_out(block, calls) for block in content]
             if None in parts:
                 return None
-        written.append(
-            {"role": "model", "parts": _signed(parts)}
-            if answers
-            else {"role": "user", "parts": parts}
-        )
+        if role == "assistant":
+            role, parts = "model", _signed(parts)
+        written.append({"role": role, "parts": parts})
     return written
 
 

@@ -476,8 +476,7 @@ def from_provider(request: Item | Sequence[Item]) -> Internal:
     )
 
 
-# Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here
-# is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
+# The quick way for plain messages; see `PlainForm`.
 
 
 _WORDS: Final = {"role", "content"}

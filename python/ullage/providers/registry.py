@@ -42,7 +42,11 @@ class Form(Protocol):
 
 
 class PlainForm(Protocol):
-    """What a form's module has for plain messages: most of a conversation."""
+    """What a form's module has for plain messages, which most of a conversation is: text, reasoning, calls, results that are text.
+
+    What it does not recognise is not wrong: it takes the longer way, which gives the same for what is recognised
+    (`tests/providers/test_plain_forms.py`).
+    """
 
     def read_plain(
         self, item: Item, position: int, open_calls: Callable[[], Sequence[tuple[str, str]]], /
