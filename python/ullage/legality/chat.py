@@ -31,7 +31,7 @@ from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.params import known_model, size_of, whole
 from ullage.legality.repairs import Plan, run_steps
-from ullage.messages import THINKING, same_items
+from ullage.messages import THINKING, as_blocks, same_items
 from ullage.providers.registry import ChatRules
 
 
@@ -294,17 +294,11 @@ def _merge(run: Sequence[ChatLine]) -> None:
     contents = [line.get("content") for line in run]
     content: Any
     if any(isinstance(one, list | tuple) for one in contents):
-        content = [part for one in contents for part in _as_parts(one)]
+        content = [part for one in contents for part in as_blocks(one or ())]
     else:
         content = "\n\n".join(text for text in contents if text)
     calls = [call for line in run for call in line.get("tool_calls") or ()]
     run[0].put(content=content, **({"tool_calls": calls} if calls else {}))
-
-
-def _as_parts(content: Any) -> list[Any]:
-    if isinstance(content, list | tuple):
-        return list(content)
-    return [text_block(content)] if content else []
 
 
 def answer_tools(work: Lines) -> None:
