@@ -466,12 +466,8 @@ class Repairer:
                 self._items += new
                 if not rewritten:
                     self._reading.feed(new)
-                for index, item in enumerate(new if self._tracking else (), start):
-                    if (
-                        index == answer_at
-                    ):  # where an answer to the newest request stands; -1: unknown
-                        self._track.answering()
-                    self._track.feed(item)
+                if self._tracking:
+                    self._track_new(new, start, answer_at)
             self.read, self._seen = changed + len(new), len(messages)
         except InvalidMessage:  # an item that cannot be read: the whole repair names it
             if not self._grown(messages):
@@ -499,6 +495,13 @@ class Repairer:
         self._reading.adopt(ledger)
         self._items = items
         return len(changed)
+
+    def _track_new(self, new: Sequence[Any], start: int, answer_at: int) -> None:
+        """Feed the list from `start` on; `answer_at`: where an answer to the newest request stands, -1: unknown."""
+        for index, item in enumerate(new, start):
+            if index == answer_at:
+                self._track.answering()
+            self._track.feed(item)
 
     def _grown(self, messages: Sequence[Any]) -> bool:
         """Whether the list begins with the very messages that were read last."""
