@@ -157,7 +157,10 @@ def test_every_conversation_in_every_shape(corpus_file: Path) -> None:
             shaped = module.to_provider(messages, system=session.system)
             assert broken(shaped.parts) == [], name
             back = module.from_provider(shaped.parts)
-            again = module.to_provider(with_old_ids(back.messages, shaped.ids), system=back.system)
+            # Read back where it is a message of the list.
+            system = session.system if back.system is None else back.system
+            ours = with_old_ids(back.messages, shaped.ids)
+            again = module.to_provider(ours, system=system)
             assert again.parts == shaped.parts, name
             if not shaped.losses and not remembers_roles(messages):
-                assert normal_form(back.messages) == normal_form(messages), name
+                assert normal_form(ours) == normal_form(messages), name
