@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import with_old_ids
 from tests.kit.transcripts import read
 from tests.properties import shape_rules as rules
 from ullage.providers import (
@@ -155,8 +156,11 @@ def test_every_conversation_in_every_shape(corpus_file: Path) -> None:
         for name, (module, broken) in SHAPES.items():
             shaped = module.to_provider(messages, system=session.system)
             assert broken(shaped.parts) == [], name
-            back = module.from_provider(shaped.parts, ids=shaped.ids)
-            again = module.to_provider(back.messages, system=back.system)
+            back = module.from_provider(shaped.parts)
+            # Read back where it is a message of the list.
+            system = session.system if back.system is None else back.system
+            ours = with_old_ids(back.messages, shaped.ids)
+            again = module.to_provider(ours, system=system)
             assert again.parts == shaped.parts, name
             if not shaped.losses and not remembers_roles(messages):
-                assert normal_form(back.messages) == normal_form(messages), name
+                assert normal_form(ours) == normal_form(messages), name

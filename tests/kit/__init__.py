@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from ullage.levels.view import View
+from ullage.providers._common import with_id, with_parts
 
 __all__ = [
     "Done",
@@ -29,6 +30,7 @@ __all__ = [
     "use",
     "user",
     "view_of",
+    "with_old_ids",
 ]
 
 Message = dict[str, Any]
@@ -46,6 +48,11 @@ def user(content: Any = "hi", **more: Any) -> Message:
 def said(content: Any = "ok", **more: Any) -> Message:
     """A message of the assistant."""
     return {"role": "assistant", "content": content, **more}
+
+
+def with_old_ids(messages: Iterable[Message], ids: Mapping[str, str]) -> list[Message]:
+    """Messages read back from a provider's form, with the ids that writing had to change; `ids`: those of `Shaped`."""
+    return [with_parts(message, lambda block: with_id(block, ids)) for message in messages]
 
 
 def text(words: str, **more: Any) -> Block:

@@ -14,7 +14,7 @@ from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.manager.written_form import WrittenForm
 from ullage.policy import Policy
 from ullage.providers import provider_of
-from ullage.providers.sdk_objects import read_response
+from ullage.providers.incoming import read_response
 from ullage.recall.store import MemoryStore
 from ullage.testing import conversation
 

@@ -52,7 +52,7 @@ def piece(block):
     return {"say": block["text"]}
 
 
-def from_provider(request, *, ids=None):
+def from_provider(request):
     talk = request["talk"] if isinstance(request, dict) else request
     return Internal([message(turn) for turn in talk])
 

@@ -19,9 +19,9 @@ from benches import bodies
 from ullage.exceptions import InvalidMessage
 from ullage.legality.originals import json_of
 from ullage.manager.written_form import calls_of, rounds
+from ullage.providers.incoming import given_as_json, read_response
 from ullage.providers.native_lists import read_item
 from ullage.providers.registry import Provider, provider_of
-from ullage.providers.sdk_objects import given_as_json, read_response
 from ullage.requests.to_request import Continued
 from ullage.testing import scenario
 

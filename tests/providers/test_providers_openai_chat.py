@@ -145,10 +145,6 @@ def test_system_and_developer_stay_what_they_were() -> None:
     internal = from_provider(source)
     assert [message["role"] for message in internal.messages] == ["user", "system", "system"]
     assert chat(internal.messages, system=internal.system) == source
-    assert chat([user("x")], system="s", system_role="developer")[0] == {
-        "role": "developer",
-        "content": "s",
-    }
 
 
 def test_a_local_server_gets_one_system_message_and_alternation() -> None:

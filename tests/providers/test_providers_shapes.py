@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit import result, text
+from tests.kit import result, text, with_old_ids
 from ullage import InvalidMessage, compact
 from ullage.providers import anthropic, bedrock, gemini, mistral, openai_responses
 from ullage.providers._common import map_ids
@@ -96,8 +96,11 @@ ASKED = {"role": "user", "content": "x"}
 def test_reasoning_without_its_content_goes_together_with_the_link_to_it() -> None:
     internal = openai_responses.from_provider([ASKED, REASONING, CALL, OUTPUT])
     assert internal.messages[1]["content"][0]["thinking"] == "why"
-    kept = openai_responses.to_provider(internal.messages, store=True)
-    assert kept.parts["input"] == [ASKED, REASONING, CALL, OUTPUT]
+    sealed = {**REASONING, "encrypted_content": "e"}
+    kept = openai_responses.to_provider(
+        openai_responses.from_provider([ASKED, sealed, CALL, OUTPUT]).messages
+    )
+    assert kept.parts["input"] == [ASKED, sealed, CALL, OUTPUT]
     dropped = openai_responses.to_provider(internal.messages)
     without_id = {key: value for key, value in CALL.items() if key != "id"}
     assert dropped.parts["input"] == [ASKED, without_id, OUTPUT]
@@ -107,7 +110,7 @@ def test_reasoning_without_its_content_goes_together_with_the_link_to_it() -> No
 def test_reasoning_that_nothing_follows_is_left_out() -> None:
     sealed = {**REASONING, "encrypted_content": "e"}
     internal = openai_responses.from_provider([ASKED, sealed])
-    assert openai_responses.to_provider(internal.messages, store=True).parts["input"] == [ASKED]
+    assert openai_responses.to_provider(internal.messages).parts["input"] == [ASKED]
 
 
 def test_an_opaque_compaction_item_comes_back_verbatim_and_only_there() -> None:
@@ -151,7 +154,6 @@ def test_an_output_that_comes_late_is_put_next_to_its_call() -> None:
         "user",
         "system",
     ]
-    assert [loss.what for loss in internal.losses] == ["order"]
     assert openai_responses.to_provider(internal.messages).parts["input"] == [
         ASKED,
         CALL,
@@ -309,7 +311,7 @@ def test_bedrock_cache_points() -> None:
     )
     assert shaped.parts["toolConfig"]["tools"][1] == {"cachePoint": {"type": "default"}}
     back = bedrock.from_provider(shaped.parts)
-    assert (back.messages, back.system, back.tools) == ([user(marked)], [marked], tools)
+    assert (back.messages, back.tools) == ([user(marked)], tools)
 
 
 def test_bedrock_refuses_blank_text_and_errors_without_content() -> None:
@@ -361,9 +363,8 @@ def test_bedrock_long_ids() -> None:
     long = "x" * 65
     shaped = bedrock.to_provider([user("x"), model(use(long)), user(result(long))])
     assert list(shaped.ids.values()) == [long]
-    assert (
-        bedrock.from_provider(shaped.parts, ids=shaped.ids).messages[1]["content"][0]["id"] == long
-    )
+    back = with_old_ids(bedrock.from_provider(shaped.parts).messages, shaped.ids)
+    assert back[1]["content"][0]["id"] == long
 
 
 # ---- Mistral -------------------------------------------------------------------------------------
@@ -390,7 +391,7 @@ def test_mistral_ids_and_the_line_after_results() -> None:
     assert ids[1] == "abcDEF123"
     assert shaped.ids == {ids[0]: "toolu_1"}
     assert (len(ids[0]), ids[0].isalnum()) == (9, True)
-    assert mistral.from_provider(shaped.parts, ids=shaped.ids).messages == messages
+    assert with_old_ids(mistral.from_provider(shaped.parts).messages, shaped.ids) == messages
 
 
 def test_mistral_thinking_parts_come_back() -> None:

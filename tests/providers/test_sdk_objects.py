@@ -11,8 +11,8 @@ import pytest
 
 from tests.oracle.checker import check
 from ullage import ContextManager
+from ullage.providers.incoming import given_as_json
 from ullage.providers.registry import provider_of
-from ullage.providers.sdk_objects import given_as_json
 
 GIVEN = {"path": "a.txt", "until": None, "thought_signature": "a word of the user's"}
 SIGNATURE = b"\xfb\xff\xfe signed"

@@ -37,7 +37,7 @@ from ullage.legality.params import (
     check_wire,
     facts_for,
 )
-from ullage.legality.repairs import Plan, RepairRequest, run_steps
+from ullage.legality.repairs import Plan, run_steps
 from ullage.legality.thinking import (
     binding_params,
     close_turn,
@@ -84,7 +84,7 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
         yield from check_unicode(messages, system=system, tools=tools)
 
 
-def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+def repair(messages: Sequence[Any], request: RuleRequest) -> Repaired:
     """Repairs messages; see `ullage.legality.repairs.repair`."""
     if request.drop_thinking:
         draft = Draft(messages)
@@ -112,7 +112,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     return Repaired(done.messages, done.repairs, done.left, added)
 
 
-def _plan(request: RepairRequest) -> Plan:
+def _plan(request: RuleRequest) -> Plan:
     facts = facts_of(request).core
     strict = int(facts.get("version", STRICT_VERSION)) >= STRICT_VERSION
     originals = request.original if isinstance(request.original, Originals) else None
@@ -151,7 +151,7 @@ def _plan(request: RepairRequest) -> Plan:
     return rows
 
 
-def _turn(request: RepairRequest, originals: Originals | None) -> Callable[[Draft], None]:
+def _turn(request: RuleRequest, originals: Originals | None) -> Callable[[Draft], None]:
     """The step for the open turn: its thinking is put back once; if that was no help, the turn ends without it."""
     tried = originals is None
 

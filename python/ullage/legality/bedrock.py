@@ -42,7 +42,7 @@ from ullage.legality.internal import (
     with_same_objects,
 )
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import Plan, RepairRequest, run_steps
+from ullage.legality.repairs import Plan, run_steps
 from ullage.messages import same_items
 from ullage.providers.bedrock import (
     MAX_IMAGE_BYTES,
@@ -272,7 +272,7 @@ def _images(message: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
 _MEDIA_DEPTH = 10
 
 
-def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+def repair(messages: Sequence[Any], request: RuleRequest) -> Repaired:
     """Repairs messages in Converse form."""
     plan: Plan = (
         ("B01 B02", _readable),
@@ -416,7 +416,7 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else dumps(value)
 
 
-def _paired(draft: Draft, request: RepairRequest) -> None:
+def _paired(draft: Draft, request: RuleRequest) -> None:
     """Roles in turn, the user's first and last, each call answered right after it: on the internal view."""
     # What has no role is no message, and joins none.
     runs = [list(run) for _, run in groupby(draft.slots, lambda slot: slot.role or id(slot))]
@@ -453,7 +453,7 @@ def _holds_bytes(value: object, depth: int = 0) -> bool:
     return isinstance(value, bytes | bytearray)
 
 
-def _unsigned(draft: Draft, request: RepairRequest) -> None:
+def _unsigned(draft: Draft, request: RuleRequest) -> None:
     before = [block for message in request.items_before for block in content_of(message)]
 
     def stays(block: Any) -> bool:

@@ -30,8 +30,8 @@ from ullage.legality.draft import ASSISTANT, ASSISTANT_NAMES, USER, Repaired, li
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.params import known_model, size_of, whole
-from ullage.legality.repairs import Plan, RepairRequest, run_steps
-from ullage.messages import THINKING, same_items
+from ullage.legality.repairs import Plan, run_steps
+from ullage.messages import THINKING, as_blocks, same_items
 from ullage.providers.registry import ChatRules
 
 
@@ -294,17 +294,11 @@ def _merge(run: Sequence[ChatLine]) -> None:
     contents = [line.get("content") for line in run]
     content: Any
     if any(isinstance(one, list | tuple) for one in contents):
-        content = [part for one in contents for part in _as_parts(one)]
+        content = [part for one in contents for part in as_blocks(one or ())]
     else:
         content = "\n\n".join(text for text in contents if text)
     calls = [call for line in run for call in line.get("tool_calls") or ()]
     run[0].put(content=content, **({"tool_calls": calls} if calls else {}))
-
-
-def _as_parts(content: Any) -> list[Any]:
-    if isinstance(content, list | tuple):
-        return list(content)
-    return [text_block(content)] if content else []
 
 
 def answer_tools(work: Lines) -> None:
@@ -476,7 +470,7 @@ def _says_something(line: ChatLine, rules: ChatRules) -> bool:
 # Repairs for the chat form: OpenAI, Mistral, DeepSeek, local servers.
 
 
-def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+def repair(messages: Sequence[Any], request: RuleRequest) -> Repaired:
     """Repairs messages of the chat form."""
     rules, facts, orphans = request.provider.chat, facts_of(request), request.orphans
     strict = rules.strict or bool(facts.get("strict"))

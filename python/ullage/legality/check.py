@@ -106,7 +106,7 @@ def read_ledger(messages: Iterable[Any], rule: str) -> tuple[Any, list[Violation
 
 
 class RuleRequest(Frozen, kw_only=True):
-    """All of a request but its messages; see `ullage.legality.validate`."""
+    """All of a request but its messages; see `ullage.legality.validate` and `RepairOptions`."""
 
     provider: Provider
     model: str | None = None
@@ -119,6 +119,10 @@ class RuleRequest(Frozen, kw_only=True):
     params: Mapping[str, Any] = field(default_factory=dict)
     wire: bool = False
     skip: Collection[str] = ()
+    orphans: str = "note"
+    trailing: str = "note"
+    thinking_policy: str = "strip"
+    drop_thinking: bool = False
 
     @property
     def items_before(self) -> Sequence[Any]:
@@ -128,20 +132,18 @@ class RuleRequest(Frozen, kw_only=True):
             original = original.get(self.provider.list_key)
         return original if isinstance(original, list | tuple) else ()
 
-
-def found_in(messages: Sequence[Any], request: RuleRequest) -> Report:
-    """What the rules of the request's provider find."""
-    rules = loaded(request.provider.check)
-    skip = {*request.facts.get("skip", ()), *request.skip}
-    violations: set[Violation] = {
-        violation for violation in rules.check(messages, request) if violation.rule not in skip
-    }
-    if not violations:  # most of what is sent
-        return Report(request.provider.name, ())
-    return Report(
-        request.provider.name,
-        tuple(sorted(violations, key=lambda v: (v.message, v.block, v.rule, v.detail))),
-    )
+    def report(self, messages: Sequence[Any]) -> Report:
+        """What the rules of the provider find in these messages."""
+        rules, skip = loaded(self.provider.check), {*self.facts.get("skip", ()), *self.skip}
+        violations: set[Violation] = {
+            violation for violation in rules.check(messages, self) if violation.rule not in skip
+        }
+        if not violations:  # most of what is sent
+            return Report(self.provider.name, ())
+        return Report(
+            self.provider.name,
+            tuple(sorted(violations, key=lambda v: (v.message, v.block, v.rule, v.detail))),
+        )
 
 
 def validate(
@@ -176,7 +178,7 @@ def validate(
     """
     check_list(messages)
     around = request_of(validate, options, RULE_OPTIONS)
-    return found_in(messages, RuleRequest(resume=resume, wire=wire, skip=skip, **around))
+    return RuleRequest(resume=resume, wire=wire, skip=skip, **around).report(messages)
 
 
 # T01: every string is valid Unicode. A lone surrogate cannot be written as UTF-8: an SDK raises before it sends.

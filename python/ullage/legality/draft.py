@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ullage._engine.digests import Violation
 from ullage._start import NamedTuple
-from ullage.messages import Item, message_of, same_items
+from ullage.messages import Item, as_blocks, message_of, same_items
 
 
 class Repair(NamedTuple):
@@ -119,11 +119,7 @@ class Slot:
         self.role = str(self.message.get("role", ""))
         content = self.message.get("content")
         self._string = isinstance(content, str)
-        self._blocks: list[Any] = []
-        if isinstance(content, str):
-            self._blocks = [text_block(content)] if content else []
-        elif isinstance(content, list | tuple):
-            self._blocks = list(content)
+        self._blocks: list[Any] = as_blocks(content or ())  # an empty string holds none
 
     @classmethod
     def added(cls, role: str, content: Any, origin: int) -> Slot:

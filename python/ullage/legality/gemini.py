@@ -24,7 +24,7 @@ from ullage.legality.internal import (
 )
 from ullage.legality.originals import without
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import Plan, RepairRequest, run_steps
+from ullage.legality.repairs import Plan, run_steps
 from ullage.messages import same_items
 from ullage.providers.gemini import from_provider, to_provider
 
@@ -184,7 +184,7 @@ def _originals(contents: Sequence[Any], parts_before: Sequence[Any]) -> Iterator
 USER, MODEL = "user", "model"
 
 
-def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
+def repair(contents: Sequence[Any], request: RuleRequest) -> Repaired:
     """Repairs contents."""
     plan: Plan = (
         ("G01 G03 G05", _readable),
@@ -243,7 +243,7 @@ def _part(part: Any, role: str) -> Any:
     return {"text": part} if isinstance(part, str) and part else None
 
 
-def _paired(work: Lines, request: RepairRequest) -> None:
+def _paired(work: Lines, request: RuleRequest) -> None:
     """Roles in turn, each call answered right after it and in order: on the internal view, like every form."""
     work.lines = [line for line in work.lines if parts_of(line.value)]
     runs = [list(run) for _, run in groupby(work.lines, lambda line: role_of(line.value))]

@@ -36,7 +36,7 @@ from ullage.legality.draft import (
     text_block,
 )
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import Plan, RepairRequest, run_steps
+from ullage.legality.repairs import Plan, run_steps
 from ullage.providers._common import BROKEN
 from ullage.providers.native_lists import FormList, read_form
 from ullage.providers.registry import provider_of
@@ -45,7 +45,6 @@ RULES: Final = ("A01", "A02", "A05", "A06", "T01")
 """Messages there are and can be read, none is empty, calls and results pair, text is Unicode."""
 
 _PLAIN: Final = ("text", "tool_use", "tool_result")
-Request = TypeVar("Request", bound=RuleRequest)
 
 
 def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
@@ -80,7 +79,7 @@ def readable(items: Sequence[Any], request: RuleRequest) -> tuple[FormList, list
     return form, unread
 
 
-def inner(request: Request) -> Request:
+def inner(request: RuleRequest) -> RuleRequest:
     """The request as the internal view is asked about: only `RULES` count."""
     return replace(
         request,
@@ -227,7 +226,7 @@ def in_turn(draft: Draft) -> None:
 # Repairs of a form that has none of its own: read into the internal view, repaired there, written back.
 
 
-def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
+def repair(items: Sequence[Any], request: RuleRequest) -> Repaired:
     """Repairs items of any form; those that come out as they went in are the same objects."""
     report = request.report(items)
     if report.ok:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from ullage._start import loaded
-from ullage.legality.check import Report, RuleRequest, found_in, valid
+from ullage.legality.check import Report, RuleRequest, valid
 from ullage.legality.draft import Repair, Repaired, WorkingCopy
 from ullage.legality.params import REPAIR_OPTIONS, RepairOptions, request_of
 from ullage.messages import Item, check_list
@@ -20,22 +20,9 @@ Plan = Sequence[tuple[str, Callable[[Any], None]]]
 """Repairs in order: the rules whose violation calls for one, as words in a string, and what it does to the working copy."""
 
 
-class RepairRequest(RuleRequest, kw_only=True):
-    """All of a request but its messages; see `RepairOptions`."""
-
-    orphans: str = "note"
-    trailing: str = "note"
-    thinking_policy: str = "strip"
-    drop_thinking: bool = False
-
-    def report(self, messages: Sequence[Any]) -> Report:
-        """All rules over these messages."""
-        return found_in(messages, self)
-
-
 def run_steps(
     messages: Sequence[Any],
-    request: RepairRequest,
+    request: RuleRequest,
     working_copy: Callable[[Sequence[Any]], WorkingCopy],
     plan: Plan,
     report: Report | None = None,
@@ -96,7 +83,7 @@ def repair(
     """
     check_list(messages)
     around = request_of(repair, options, REPAIR_OPTIONS)
-    request = RepairRequest(resume=resume, drop_thinking=drop_thinking, **around)
+    request = RuleRequest(resume=resume, drop_thinking=drop_thinking, **around)
     form = loaded(request.provider.repair)
     done: Repaired = form.repair(messages, request)
     if not any(violation.rule == "T01" and violation.message >= 0 for violation in done.left):

@@ -12,7 +12,7 @@ from ullage.legality.check import RuleRequest, check_unicode
 from ullage.legality.draft import Repaired, error_at
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
-from ullage.legality.repairs import Plan, RepairRequest, run_steps
+from ullage.legality.repairs import Plan, run_steps
 
 # An output is paired with the type of call that it belongs to: the same `call_id` may stand for one of each type.
 CALLS = tuple(
@@ -153,7 +153,7 @@ def _originals(
 ANSWERED = ("function_call", "custom_tool_call")
 
 
-def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
+def repair(items: Sequence[Any], request: RuleRequest) -> Repaired:
     """Repairs input items."""
     items_before = request.items_before
     chained = bool(request.params.get("previous_response_id"))

@@ -21,9 +21,8 @@ from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.levels import pipeline
 from ullage.messages import METADATA_TYPES, Item
 from ullage.policy import KeepPolicy, refuse_unknown
-from ullage.providers.native_tools import tools_show
+from ullage.providers.incoming import as_json, camel_cased, tools_show
 from ullage.providers.registry import SHAPES, Provider, form_by_name, forms_of, provider_of
-from ullage.providers.sdk_objects import as_json, camel_cased
 
 if TYPE_CHECKING:
     from ullage.compaction.prefetch import Ahead

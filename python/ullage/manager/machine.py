@@ -43,8 +43,8 @@ from ullage.messages import Item, as_blocks, message_of, now_in_ms, same_items
 from ullage.policy import Policy
 from ullage.providers._common import with_id
 from ullage.providers.anthropic import Thinking, is_manual
+from ullage.providers.incoming import given_as_json, read_response, without_null_fields
 from ullage.providers.registry import Provider
-from ullage.providers.sdk_objects import given_as_json, read_response, without_null_fields
 
 if TYPE_CHECKING:
     from ullage.manager.options import Log

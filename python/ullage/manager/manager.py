@@ -34,7 +34,7 @@ from ullage.manager.whole_list import Followed, WholeLists
 from ullage.messages import Item, SDKObject, SystemPrompt, Tools, now_in_ms
 from ullage.policy import KeepPolicy, Policy, policy_given
 from ullage.providers.anthropic import read_thinking
-from ullage.providers.native_tools import CountedTools
+from ullage.providers.incoming import CountedTools
 from ullage.providers.registry import provider_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ullage.manager.values import Request
 from ullage.messages import Item, SystemPrompt, as_sent, common_length
 from ullage.providers import Loss, anthropic
 from ullage.providers.anthropic import Thinking
-from ullage.providers.native_tools import read_tools
+from ullage.providers.incoming import read_tools
 from ullage.providers.registry import AnyProvider, Provider, provider_of
 
 if TYPE_CHECKING:

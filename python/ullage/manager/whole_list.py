@@ -702,14 +702,12 @@ class _Rules:
 
     def _part(self, at: int, items: Sequence[Item], messages: Sequence[Item]) -> bool:
         """Whether what is new would be legal by itself. `messages`: the same in the internal view."""
-        from ullage.legality.check import found_in
-
         asked, keys = [self._before, *items[at:]], self._keys_of(items[at:], messages)
         stands = messages and not speaks(items[at - 1]) and speaks(items[at])
         if not stands or None in keys or not self._keys.isdisjoint({None, *keys}):
             return False
         self._keys |= keys
-        return found_in(asked, self._request).ok
+        return self._request.report(asked).ok
 
     def note(self, items: Sequence[Item], internal: Sequence[Item]) -> None:
         """All of these messages are legal."""

@@ -167,15 +167,14 @@ class Shaped(Frozen):
 
 
 class Internal(Frozen):
-    """A conversation in the internal view: Anthropic-shaped; `None` where the source names no prompt or tools."""
+    """A conversation in the internal view: Anthropic-shaped; `None` where the source names no tools, or its first message is no system prompt."""
 
     messages: list[dict[str, Any]]
     system: str | list[Block] | None = None
     tools: list[dict[str, Any]] | None = None
-    losses: tuple[Loss, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Internal(messages={len(self.messages)}, losses={len(self.losses)})"
+        return f"Internal(messages={len(self.messages)})"
 
 
 class Losses(list[Loss]):

@@ -30,7 +30,6 @@ from ullage.providers._common import (
     placed,
     reverse,
     with_id,
-    with_parts,
 )
 from ullage.providers.registry import AnyProvider, provider_of
 
@@ -177,15 +176,11 @@ def _is_plain(message: Any) -> bool:
     return True
 
 
-def from_provider(
-    request: Mapping[str, Any] | Sequence[Item], *, ids: Mapping[str, str] | None = None
-) -> Internal:
+def from_provider(request: Mapping[str, Any] | Sequence[Item]) -> Internal:
     """Takes a Messages request, or its messages, as the internal view; nothing is copied."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     messages: list[Any] = [message for _, message in bare(body.get("messages") or ())]
-    if ids:
-        messages = [with_parts(one, lambda block: with_id(block, ids)) for one in messages]
-    return Internal(messages, body.get("system"), body.get("tools"))
+    return Internal(messages, tools=body.get("tools"))
 
 
 def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]]:

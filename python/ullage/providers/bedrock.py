@@ -87,7 +87,7 @@ STAND_IN = "Stands for a tool that earlier messages used and that is no longer o
 """Description of a declared tool that only keeps the history legal."""
 
 
-def _blocks_in(content: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> list[Block]:
+def _blocks_in(content: Sequence[Mapping[str, Any]]) -> list[Block]:
     """Blocks of a message or of the system prompt; a cache point marks the block before it."""
     blocks: list[Block] = []
     for part in content:
@@ -96,20 +96,18 @@ def _blocks_in(content: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> 
         if marker and "cache_control" not in last and last["type"] != FOREIGN:
             blocks[-1] = {**last, "cache_control": marker}
         else:
-            blocks.append(_block(part, ids))
+            blocks.append(_block(part))
     return blocks
 
 
 def _marker(point: Any) -> dict[str, Any] | None:
-    if point == {"type": "default"}:
-        return {"type": "ephemeral"}
-    is_marker = (
-        isinstance(point, Mapping) and set(point) == {"type", "ttl"} and point["type"] == "default"
-    )
-    return {"type": "ephemeral", "ttl": point["ttl"]} if is_marker else None
+    if not isinstance(point, Mapping) or point.get("type") != "default":
+        return None
+    ttl = {"ttl": point["ttl"]} if "ttl" in point else {}
+    return {"type": "ephemeral", **ttl} if set(point) <= {"type", "ttl"} else None
 
 
-def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+def _block(part: Mapping[str, Any]) -> Block:
     kind = next(iter(part)) if len(part) == 1 else ""
     value = part.get(kind)
     if kind == "text":
@@ -117,13 +115,11 @@ def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     for name, read in (("toolUse", _call), ("toolResult", _result)):
         if name in part and isinstance(part[name], Mapping):
             # A call or result stays one, whatever stands next to it.
-            block = read(part[name], ids)
+            block = read(part[name])
             others = {key: part[key] for key in part if key != name}
-            return (
-                carrying(block, SHAPE, {**foreign(block, SHAPE), "rest": others})
-                if others
-                else block
-            )
+            if not others:
+                return block
+            return carrying(block, SHAPE, {**foreign(block, SHAPE), "rest": others})
     read_block: Block | None = None
     if isinstance(value, Mapping):
         if kind == "reasoningContent":
@@ -133,24 +129,25 @@ def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     return read_block or carrier(SHAPE, "part", dict(part))
 
 
-def _call(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    call_id, name = value.get("toolUseId"), value.get("name")
-    our_id = ids.get(str(call_id), call_id)
-    block = {"type": "tool_use", "id": our_id, "name": name, "input": value.get("input")}
+def _call(value: Mapping[str, Any]) -> Block:
+    one, name = value.get("toolUseId"), value.get("name")
+    block = {"type": "tool_use", "id": one, "name": name, "input": value.get("input")}
     return carrying_rest(block, SHAPE, "extra", value, "toolUseId", "name", "input")
 
 
-def _result(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    call_id = value.get("toolUseId")
+def _result(value: Mapping[str, Any]) -> Block:
     content: list[Block] = []
     for part in value.get("content") or ():
         if set(part) == {"json"}:  # becomes text that remembers it
             text = {"type": "text", "text": dumps(part["json"])}
             content.append(carrying(text, SHAPE, {"json": part["json"]}))
         else:
-            content.append(_block(part, {}))
-    our_id = ids.get(str(call_id), call_id)
-    block: Block = {"type": "tool_result", "tool_use_id": our_id, "content": content}
+            content.append(_block(part))
+    block: Block = {
+        "type": "tool_result",
+        "tool_use_id": value.get("toolUseId"),
+        "content": content,
+    }
     if "status" in value:
         block["is_error"] = value["status"] == "error"
     return carrying_rest(block, SHAPE, "extra", value, "toolUseId", "content", "status")
@@ -414,30 +411,19 @@ def to_provider(
     return Shaped(parts, tuple(writer.losses), reverse(writer.ids))
 
 
-def from_provider(
-    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
-) -> Internal:
+def from_provider(request: Item | Sequence[Item]) -> Internal:
     """Translates a Converse request, or its messages, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     messages: list[dict[str, Any]] = []
     for index, message in enumerate(body.get("messages") or ()):
         content = message.get("content") or []
         if index or content != [{"text": USER_FILLER}]:
-            read = {"role": message.get("role"), "content": _blocks_in(content, ids or {})}
+            read = {"role": message.get("role"), "content": _blocks_in(content)}
             messages.append(carrying_rest(read, SHAPE, "message", message, "role", "content"))
-    return Internal(
-        messages, system=_system_in(body.get("system")), tools=_tools_in(body.get("toolConfig"))
-    )
+    return Internal(messages, tools=_tools_in(body.get("toolConfig")))
 
 
-def _system_in(system: Any) -> str | list[Block] | None:
-    blocks = _blocks_in(system or (), {})
-    plain = len(blocks) == 1 and is_text(blocks[0]) and len(blocks[0]) == 2
-    return str(blocks[0]["text"]) if plain else blocks or None
-
-
-# Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here
-# is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
+# The quick way for plain messages; see `PlainForm`.
 
 
 _MESSAGE: Final = {"role", "content"}

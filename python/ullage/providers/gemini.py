@@ -71,33 +71,31 @@ _FILLER: Final = {"role": "user", "parts": [{"text": USER_FILLER}]}
 class _GeminiReader:
     """Builds messages; calls without an id get one from what they are."""
 
-    def __init__(self, ids: Mapping[str, str]) -> None:
+    def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
-        self.losses = Losses()
-        self._ids = ids
         # Calls that wait for an answer: ids by name, the oldest first, and names by id.
         self._waiting: dict[str, dict[str, None]] = {}
         self._named: dict[str, list[str]] = {}
         self._alike: dict[str, int] = {}
 
-    def take(self, content: Mapping[str, Any], index: int) -> None:
+    def take(self, content: Mapping[str, Any]) -> None:
         model = content.get("role") == "model"
         if model:
             self._waiting, self._named = {}, {}
-        blocks: list[Block] = []
-        for position, part in enumerate(content.get("parts") or ()):
-            if type(part) is dict or isinstance(part, Mapping):
-                blocks.append(self.block(part, f"contents[{index}].parts[{position}]"))
-            else:
-                blocks.append(carrier(SHAPE, "opaque", {"text": str(part)}))
+        blocks = [
+            self.block(part)
+            if isinstance(part, Mapping)
+            else carrier(SHAPE, "opaque", {"text": str(part)})
+            for part in content.get("parts") or ()
+        ]
         message = {"role": "assistant" if model else "user", "content": blocks}
         self.messages.append(carrying_rest(message, SHAPE, "content", content, "role", "parts"))
 
-    def block(self, part: Mapping[str, Any], where: str) -> Block:
+    def block(self, part: Mapping[str, Any]) -> Block:
         if "functionCall" in part and isinstance(part["functionCall"], Mapping):
             return self.call(part)
         if "functionResponse" in part and isinstance(part["functionResponse"], Mapping):
-            return self.answer(part, where)
+            return self.answer(part)
         if isinstance(part.get("text"), str):
             return _spoken(part)
         return _media(part) or carrier(SHAPE, "opaque", dict(part))
@@ -116,7 +114,7 @@ class _GeminiReader:
             "no_args": "args" not in call,
             "no_id": "id" not in call,
         }
-        one = self._ids.get(str(call.get("id")), call.get("id"))
+        one = call.get("id")
         if not one:  # an id that is the same whenever the same history is read
             seed = f"{name}:{dumps(value)}"
             count = self._alike[seed] = self._alike.get(seed, 0) + 1
@@ -126,15 +124,12 @@ class _GeminiReader:
         block = {"type": "tool_use", "id": one, "name": name, "input": value or {}}
         return carrying(block, SHAPE, {key: item for key, item in original.items() if item})
 
-    def answer(self, part: Mapping[str, Any], where: str) -> Block:
+    def answer(self, part: Mapping[str, Any]) -> Block:
         answer = part["functionResponse"]
         name = str(answer.get("name", ""))
-        one = self._ids.get(str(answer.get("id")), answer.get("id"))
+        one = answer.get("id")
         if not one:  # without ids, an answer belongs to the first open call of its name
-            one = next(iter(self._waiting.get(name, ())), None)
-            if one is None:
-                self.losses.add("tool_result", where, "answers no call")
-            one = one or f"unknown_{name}"
+            one = next(iter(self._waiting.get(name, ())), f"unknown_{name}")
         for called in self._named.pop(one, ()):
             self._waiting[called].pop(one, None)
         content, failed, exact = _answer_in(answer)
@@ -238,20 +233,7 @@ def _guess(url: str) -> str:
     return f"image/{ending}" if ending in ("png", "gif", "webp", "heic", "heif") else "image/jpeg"
 
 
-# ---- system and tools ----------------------------------------------------------------------------
-
-
-def _system_in(system: Any) -> str | list[Block] | None:
-    """A system instruction: one plain part is a string."""
-    if system is None:
-        return None
-    if isinstance(system, str):
-        return system
-    parts = system.get("parts") or () if isinstance(system, Mapping) else system
-    blocks = [_spoken(part) for part in parts if "text" in part]
-    if len(blocks) == 1 and is_text(blocks[0]) and len(blocks[0]) == 2:
-        return str(blocks[0]["text"])
-    return blocks or None
+# ---- tools ----------------------------------------------------------------------------
 
 
 def _tools_in(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -476,26 +458,18 @@ def to_provider(
     return Shaped(parts, tuple(writer.losses))
 
 
-def from_provider(
-    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
-) -> Internal:
+def from_provider(request: Item | Sequence[Item]) -> Internal:
     """Translates a request, or its contents, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"contents": request}
-    reader = _GeminiReader(ids or {})
+    reader = _GeminiReader()
     for index, content in enumerate(body.get("contents") or ()):
         if index or content != _FILLER:
-            reader.take(content, index)
+            reader.take(content)
     tools = body.get("tools")
-    return Internal(
-        reader.messages,
-        system=_system_in(body.get("systemInstruction") or body.get("system_instruction")),
-        tools=None if tools is None else _tools_in(tools),
-        losses=tuple(reader.losses),
-    )
+    return Internal(reader.messages, tools=None if tools is None else _tools_in(tools))
 
 
-# Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here
-# is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
+# The quick way for plain messages; see `PlainForm`.
 
 
 _CONTENT: Final = {"role", "parts"}
@@ -617,17 +591,14 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
         role, content = message["role"], message["content"]
         if FOREIGN in message:
             return None
-        answers = role == "assistant"
         parts: list[Any] = [{"text": content}]
         if type(content) is not str:
             parts = [_plain_out(block, calls) for block in content]
             if None in parts:
                 return None
-        written.append(
-            {"role": "model", "parts": _signed(parts)}
-            if answers
-            else {"role": "user", "parts": parts}
-        )
+        if role == "assistant":
+            role, parts = "model", _signed(parts)
+        written.append({"role": role, "parts": parts})
     return written
 
 

@@ -54,9 +54,7 @@ def to_provider(
     return Shaped(parts, (*shaped.losses, *losses), reverse(ids), shaped.names)
 
 
-def from_provider(
-    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
-) -> Internal:
+def from_provider(request: Item | Sequence[Item]) -> Internal:
     """Translates a request to Mistral, or its messages, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     listed = list(body.get("messages") or ())
@@ -65,7 +63,7 @@ def from_provider(
         for index, message in enumerate(listed)
         if not (message == _FILLER and index and listed[index - 1].get("role") == "tool")
     ]
-    return openai_chat.from_provider({**body, "messages": chat}, ids=ids)
+    return openai_chat.from_provider({**body, "messages": chat})
 
 
 def _document_out(part: Any) -> Any:

@@ -67,9 +67,6 @@ _WORDS: Final = {"role", "content"}
 DialectName: TypeAlias = Literal["openai", "compatible", "deepseek", "local"]
 """How servers that speak Chat Completions differ from OpenAI; see `to_provider`."""
 
-# The field for thinking; empty: there is none. DeepSeek refuses tool calls whose reasoning is missing; an empty field counts as present.
-_REASONING: Final = {"openai": "", "compatible": "", "deepseek": "reasoning_content", "local": ""}
-
 
 def _flat(message: dict[str, Any]) -> dict[str, Any]:
     """Texts as one string; `null` as an empty one."""
@@ -153,16 +150,9 @@ def _without_media(
     return texts
 
 
-def _put_back(blocks: list[Block], results: list[Block], ids: Mapping[str, str]) -> list[Block]:
-    """Puts labelled blocks back into the results before them, which are changed in place; returns the others.
-
-    The labels use the provider's ids; `ids`: the provider's → ours.
-    """
-    mapped = {our: its for its, our in ids.items()}
-    by_call = {}
-    for result in results:
-        name = str(result.get("tool_use_id"))
-        by_call[mapped.get(name, name)] = result
+def _put_back(blocks: list[Block], results: list[Block]) -> list[Block]:
+    """Puts labelled blocks back into the results before them, which are changed in place; returns the others."""
+    by_call = {str(result.get("tool_use_id")): result for result in results}
     done = 0
     for label, item in zip(blocks[::2], blocks[1::2], strict=False):
         hit = _LABEL.fullmatch(label["text"]) if is_text(label) else None
@@ -203,7 +193,7 @@ def _system_data(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**({"message": extra} if extra else {}), **role}
 
 
-def _messages_in(chat: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> list[dict[str, Any]]:
+def _messages_in(chat: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Internal messages; tool messages in a row become one user message."""
     messages: list[dict[str, Any]] = []
     open_results: list[Block] | None = None
@@ -211,12 +201,12 @@ def _messages_in(chat: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> l
         role, results = message.get("role"), open_results
         open_results = None
         if role == "assistant":
-            read = _assistant_in(message, ids)
+            read = _assistant_in(message)
         elif role in ("system", "developer"):
             read = {"role": "system", "content": _content_in(message.get("content"))}
             read = carrying(read, SHAPE, _system_data(message))
         elif role == "tool":
-            result = _result_in(message, ids)
+            result = _result_in(message)
             if results is not None:
                 results.append(result)
                 open_results = results
@@ -227,7 +217,7 @@ def _messages_in(chat: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> l
             content = _content_in(message.get("content"))
             if results is not None and isinstance(content, list) and message.keys() <= _WORDS:
                 # A list of parts after results belongs to the same message, a string does not.
-                results.extend(_put_back(content, results, ids))
+                results.extend(_put_back(content, results))
                 continue
             read = {"role": "user", "content": content}
             read = carrying_rest(read, SHAPE, "message", message, *_WORDS)
@@ -237,14 +227,13 @@ def _messages_in(chat: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> l
     return messages
 
 
-def _result_in(message: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    call_id, content = message.get("tool_call_id"), _content_in(message.get("content"))
-    our_id = ids.get(str(call_id), call_id)
-    block: Block = {"type": "tool_result", "tool_use_id": our_id, "content": content}
+def _result_in(message: Mapping[str, Any]) -> Block:
+    one, content = message.get("tool_call_id"), _content_in(message.get("content"))
+    block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
     return carrying_rest(block, SHAPE, "message", message, "role", "tool_call_id", "content")
 
 
-def _assistant_in(message: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
+def _assistant_in(message: Mapping[str, Any]) -> dict[str, Any]:
     if message.get("function_call") is not None:
         return {"role": "assistant", "content": [carrier(SHAPE, "whole", dict(message))]}
     calls = message.get("tool_calls") or []
@@ -256,13 +245,13 @@ def _assistant_in(message: Mapping[str, Any], ids: Mapping[str, str]) -> dict[st
         blocks = [
             *([carrying(thought, SHAPE, {"field": field})] if field else ()),
             *blocks_of(blocks),
-            *(_tool_use_in(call, ids) for call in calls),
+            *map(_tool_use_in, calls),
         ]
     read = {"role": "assistant", "content": blocks}
     return carrying_rest(read, SHAPE, "message", message, "role", "content", "tool_calls", field)
 
 
-def _tool_use_in(call: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+def _tool_use_in(call: Mapping[str, Any]) -> Block:
     kind = call.get("type") or "function"
     body = call.get(kind)
     body = body if isinstance(body, Mapping) else {}
@@ -278,9 +267,8 @@ def _tool_use_in(call: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     else:
         value, original = arguments_in(body.get("arguments"))
         data.update(original)
-    call_id, name = call.get("id"), body.get("name", "")
-    our_id = ids.get(str(call_id), call_id)
-    return carrying({"type": "tool_use", "id": our_id, "name": name, "input": value}, SHAPE, data)
+    one, name = call.get("id"), body.get("name", "")
+    return carrying({"type": "tool_use", "id": one, "name": name, "input": value}, SHAPE, data)
 
 
 def _content_in(content: Any) -> str | list[Block]:
@@ -334,11 +322,10 @@ class _ChatWriter:
         self,
         messages: Sequence[Item],
         tools: Sequence[Mapping[str, Any]] | None,
-        system_role: str,
-        reasoning: str,
+        dialect: DialectName,
     ) -> None:
-        self.system_role = system_role
-        self.reasoning = reasoning
+        # The field for thinking; empty: there is none. DeepSeek refuses calls whose reasoning is missing; an empty field counts as present.
+        self.reasoning = "reasoning_content" if dialect == "deepseek" else ""
         self.names = map_names(messages, tools)
         self.losses = Losses()
         self.ids = map_short_ids(messages, _MAX_ID_CHARS)
@@ -346,15 +333,14 @@ class _ChatWriter:
     def system(self, system: str | Sequence[Block] | None) -> list[dict[str, Any]]:
         if not system:
             return []
-        role = self.system_role
         if isinstance(system, str):
-            return [{"role": role, "content": system}]
+            return [{"role": "system", "content": system}]
         data = foreign(system[0], SHAPE)
         parts = [self.part(block, f"system[{index}]") for index, block in enumerate(system)]
         content: Any = [part for part in parts if part is not None]
         if data.get("string") and len(content) == 1:
             content = content[0]["text"]
-        return [{**data.get("message", {}), "role": data.get("role", role), "content": content}]
+        return [{**data.get("message", {}), "role": data.get("role", "system"), "content": content}]
 
     def turns(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
         """All messages; user messages in a row are one turn, so that its results stay together."""
@@ -376,7 +362,7 @@ class _ChatWriter:
 
     def inner_system(self, index: int, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         data = foreign(message, SHAPE)
-        head = {**data.get("message", {}), "role": data.get("role", self.system_role)}
+        head = {**data.get("message", {}), "role": data.get("role", "system")}
         note_settings(message, f"messages[{index}]", self.losses)
         if isinstance(message.get("content"), str):
             return [{**head, "content": message["content"]}]
@@ -588,14 +574,13 @@ def to_provider(
     system: str | Sequence[Block] | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
     dialect: DialectName = "openai",
-    system_role: str | None = None,
 ) -> Shaped:
     """Translates a conversation to Chat Completions.
 
     `dialect`: `openai`; `compatible`: contents as strings; `deepseek`: with `reasoning_content`; `local`: one leading system
-    message and strict alternation too. `system_role`: `system` or `developer`; `None`: `system`.
+    message and strict alternation too.
     """
-    writer = _ChatWriter(messages, tools, system_role or "system", _REASONING[dialect])
+    writer = _ChatWriter(messages, tools, dialect)
     chat = [*writer.system(system), *writer.turns(messages)]
     if dialect == "local":
         chat = _in_turn(one_system(chat, writer.losses))
@@ -607,9 +592,7 @@ def to_provider(
     return Shaped(parts, tuple(writer.losses), reverse(writer.ids), reverse(writer.names))
 
 
-def from_provider(
-    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
-) -> Internal:
+def from_provider(request: Item | Sequence[Item]) -> Internal:
     """Translates a Chat Completions request, or its messages; the first is the system prompt, if it is one."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     chat = list(body.get("messages") or ())
@@ -620,14 +603,13 @@ def from_provider(
         chat = chat[1:]
     tools = body.get("tools")
     return Internal(
-        _messages_in(chat, ids or {}),
+        _messages_in(chat),
         system=system,
         tools=None if tools is None else [_tool_in(tool) for tool in tools],
     )
 
 
-# Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here
-# is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
+# The quick way for plain messages; see `PlainForm`.
 
 
 _ANSWER_KEYS: Final = frozenset(("role", "content", "tool_calls"))

@@ -89,7 +89,7 @@ def _side_of(item: Mapping[str, Any]) -> str:
     return "result" if kind.endswith("_output") and "call_id" in item else "assistant"
 
 
-def _blocks_in(item: Mapping[str, Any], ids: Mapping[str, str] | None = None) -> list[Block]:
+def _blocks_in(item: Mapping[str, Any]) -> list[Block]:
     """An item as blocks: one, or one for each part of a message."""
     kind = str(item.get("type") or "message")
     if kind == "message":
@@ -100,7 +100,7 @@ def _blocks_in(item: Mapping[str, Any], ids: Mapping[str, str] | None = None) ->
         block = {"type": "thinking", "thinking": "\n\n".join(texts)}
         return [carrying(block, SHAPE, {"item": dict(item)})]
     if "call_id" in item:
-        return [_result(item, ids or {}) if kind.endswith("_output") else _call(item, ids or {})]
+        return [_result(item) if kind.endswith("_output") else _call(item)]
     return [carrier(SHAPE, "item", dict(item))]
 
 
@@ -135,8 +135,8 @@ def _part_in(part: Any) -> Block:
     return carrier(SHAPE, "opaque", part)
 
 
-def _call(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    kind, call_id = str(item.get("type")), item.get("call_id")
+def _call(item: Mapping[str, Any]) -> Block:
+    kind = str(item.get("type"))
     if kind == "function_call":
         value, data = arguments_in(item.get("arguments"))
         extra = {key: item[key] for key in item if key not in _CALL}
@@ -152,14 +152,13 @@ def _call(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     if extra:
         data = {**data, "item": extra}
     name = item.get("name") or kind.removesuffix("_call")
-    block = {"type": "tool_use", "id": ids.get(str(call_id), call_id), "name": name, "input": value}
+    block = {"type": "tool_use", "id": item.get("call_id"), "name": name, "input": value}
     return carrying(block, SHAPE, data)
 
 
-def _result(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    call_id = item.get("call_id")
-    our_id, content = ids.get(str(call_id), call_id), _output_in(item)
-    block: Block = {"type": "tool_result", "tool_use_id": our_id, "content": content}
+def _result(item: Mapping[str, Any]) -> Block:
+    one, content = item.get("call_id"), _output_in(item)
+    block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
     if str(item.get("type")) not in ("function_call_output", "custom_tool_call_output"):
         return carrying(block, SHAPE, {"whole": dict(item)})
     return carrying_rest(block, SHAPE, "item", item, *_OUTPUT)
@@ -176,24 +175,22 @@ def _output_in(item: Mapping[str, Any]) -> Any:
     return dumps(fields if output is None else output)
 
 
-def _messages_in(
-    items: Sequence[Mapping[str, Any]], ids: Mapping[str, str], losses: Losses
-) -> list[dict[str, Any]]:
-    """Items as messages: the assistant's in a row are one, outputs in a row are one."""
+def _messages_in(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Items as messages: the assistant's in a row are one, outputs in a row are one, directly after their calls."""
     messages: list[dict[str, Any]] = []
     spoken: list[Block] = []
-    for index, item in enumerate(items):
-        side, blocks = _side_of(item), _blocks_in(item, ids)
+    for item in items:
+        side, blocks = _side_of(item), _blocks_in(item)
         if side == "assistant":
             spoken += blocks
             continue
         if spoken:
             messages.append({"role": "assistant", "content": _joined(spoken)})
             spoken = []
-        if side != "result":
+        if side == "result":
+            place_result(messages, blocks[0])
+        else:
             messages.append(_message_in(item, side))
-        elif not place_result(messages, blocks[0]):
-            losses.add("order", f"input[{index}]", "results stand directly after their calls")
     if spoken:
         messages.append({"role": "assistant", "content": _joined(spoken)})
     return messages
@@ -395,20 +392,18 @@ def _is_said(block: Mapping[str, Any]) -> bool:
     )
 
 
-def _whole_units(
-    items: list[dict[str, Any]], *, store: bool, losses: Losses
-) -> list[dict[str, Any]]:
+def _whole_units(items: list[dict[str, Any]], losses: Losses) -> list[dict[str, Any]]:
     """Keeps each reasoning item with what follows it, or drops both the item and the link to it.
 
-    The server checks that link by the ids of the items, so an item that lost its reasoning also loses
-    its id.
+    Without its encrypted content only a server that stores items finds it. The server checks the link by the ids of the
+    items, so an item that lost its reasoning also loses its id.
     """
     whole: list[dict[str, Any]] = []
     unlinked = False
     for index, item in enumerate(items):
         if item.get("type") == "reasoning":
             followed = index + 1 < len(items) and _side_of(items[index + 1]) == "assistant"
-            unlinked = not (followed and (store or item.get("encrypted_content")))
+            unlinked = not (followed and item.get("encrypted_content"))
             if unlinked:
                 losses.add("reasoning", f"input[{index}]", "the server could not use it")
                 continue
@@ -455,15 +450,10 @@ def to_provider(
     *,
     system: str | Sequence[Block] | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    store: bool = False,
 ) -> Shaped:
-    """Translates a conversation to the input of the Responses API; the system prompt's blocks are joined.
-
-    `store`: whether the server keeps items. If not, reasoning without its encrypted content is left out together with the ids
-    that refer to it, as the server could not find it.
-    """
+    """Translates a conversation to the input of the Responses API; the system prompt's blocks are joined."""
     writer = _ResponsesWriter(messages, tools)
-    items = _whole_units(writer.items(messages), store=store, losses=writer.losses)
+    items = _whole_units(writer.items(messages), writer.losses)
     parts: dict[str, Any] = {"input": items}
     if system:
         blocks = blocks_of(system)
@@ -475,24 +465,18 @@ def to_provider(
     return Shaped(parts, tuple(writer.losses), reverse(writer.ids), reverse(writer.names))
 
 
-def from_provider(
-    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
-) -> Internal:
+def from_provider(request: Item | Sequence[Item]) -> Internal:
     """Translates a Responses request, or its items, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"input": request}
     listed = body.get("input") or ()
     items = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed
-    losses, tools = Losses(), body.get("tools")
+    tools = body.get("tools")
     return Internal(
-        _messages_in(items, ids or {}, losses),
-        system=body.get("instructions"),
-        tools=None if tools is None else [_tool_in(tool) for tool in tools],
-        losses=tuple(losses),
+        _messages_in(items), tools=None if tools is None else [_tool_in(tool) for tool in tools]
     )
 
 
-# Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here
-# is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
+# The quick way for plain messages; see `PlainForm`.
 
 
 _WORDS: Final = {"role", "content"}
@@ -613,13 +597,11 @@ def _shown_out(message: Item, content: list[Block]) -> Item | None:
     carried = FOREIGN in message
     if carried and own_data(message, SHAPE, "head") != {}:
         return None
-    parts = input_parts(content, "input_text", _image_out)
+    parts = input_parts(
+        content, "input_text", lambda url: {"type": "input_image", "image_url": url}
+    )
     head = {} if carried else _PLAIN_HEAD
     return None if parts is None else {**head, "role": "user", "content": parts}
-
-
-def _image_out(url: str) -> dict[str, Any]:
-    return {"type": "input_image", "image_url": url}
 
 
 def shared(items: Sequence[Item]) -> list[str]:

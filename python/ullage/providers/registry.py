@@ -37,17 +37,16 @@ class Form(Protocol):
             Keys of the body (the conversation and, if given, system prompt and tools); losses; what had to change.
         """
 
-    def from_provider(
-        self, request: Mapping[str, Any] | Sequence[Item], *, ids: Mapping[str, str] | None = None
-    ) -> Internal:
-        """A request, or its messages, in the internal view; not changed.
-
-        `ids`: `Shaped.ids` of the call that made it, to get the old ids back.
-        """
+    def from_provider(self, request: Mapping[str, Any] | Sequence[Item]) -> Internal:
+        """A request, or its messages, in the internal view; not changed. A system prompt is read where it is the first message."""
 
 
 class PlainForm(Protocol):
-    """What a form's module has for plain messages: most of a conversation."""
+    """What a form's module has for plain messages, which most of a conversation is: text, reasoning, calls, results that are text.
+
+    What it does not recognise is not wrong: it takes the longer way, which gives the same for what is recognised
+    (`tests/providers/test_plain_forms.py`).
+    """
 
     def read_plain(
         self, item: Item, position: int, open_calls: Callable[[], Sequence[tuple[str, str]]], /

@@ -299,7 +299,7 @@ class Fitter:
         understood = isinstance(thinking, dict) and call.endpoint.provider == "anthropic"
         # Takes 30 ms, and small calls are passed on without.
         from ullage.manager import ContextManager
-        from ullage.providers.native_tools import CountedTools
+        from ullage.providers.incoming import CountedTools
 
         def new() -> ContextManager:
             return ContextManager(

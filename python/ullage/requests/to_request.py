@@ -9,8 +9,7 @@ from typing import Any, Final, TypeVar, Unpack
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage
 from ullage.legality import Report, Violation, validate
-from ullage.legality.check import RuleRequest, found_in
-from ullage.legality.draft import Repair, Repaired
+from ullage.legality.draft import Repair
 from ullage.legality.originals import Original
 from ullage.legality.params import RequestParameters, parameters
 from ullage.legality.repairs import repair
@@ -123,10 +122,12 @@ class Continued:
     """Writes what is added at the end of a conversation, as `outgoing` would, without what stands before it; `parts`: of the body around it."""
 
     def __init__(self, provider: Provider, model: str, parts: Mapping[str, Any]) -> None:
-        options = {"model": rules_model(model, provider), "params": _nested_tools(provider, parts)}
         self._provider, self._stands = provider, provider.user_message(str(_BEFORE["content"]))
-        self._options: dict[str, Any] = {"provider": provider, **options}
-        self._rules = RuleRequest(**self._options)
+        self._options: dict[str, Any] = {
+            "provider": provider,
+            "model": rules_model(model, provider),
+            "params": _nested_tools(provider, parts),
+        }
 
     def write(self, messages: Sequence[Item]) -> Outgoing | None:
         """Messages of the internal view, of which the first is an answer; `None`: it is joined to what stands before it."""
@@ -137,14 +138,10 @@ class Continued:
             return None
         waits = messages[-1].get("role") != "user" and _waits(written, provider)
         asked = [*written, self._stands] if waits else written
-        done = _on_each(self._repaired, asked)
+        done = _on_each(lambda part: repair(part, **self._options), asked)
         sent = list(done.messages[1:-1] if waits else done.messages[1:])
         parts = {**shape.parts, provider.list_key: sent}
         return Outgoing(provider.name, parts, provider.list_key, done.repairs, shape.losses)
-
-    def _repaired(self, items: Sequence[Any]) -> Repaired:
-        legal = found_in(items, self._rules).ok
-        return Repaired(items) if legal else repair(items, **self._options)
 
 
 def report_of(
