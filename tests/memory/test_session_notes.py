@@ -11,6 +11,7 @@ from ullage.compaction.summary_call import filled
 from ullage.facts import collect
 from ullage.memory import wording
 from ullage.memory.session import SessionMemory
+from ullage.memory.session.session_memory import merged, update_prompt
 from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
     TITLES,
@@ -24,7 +25,6 @@ from ullage.memory.session.template import (
     read_answer,
     skeleton,
 )
-from ullage.memory.session.update import merged, update_prompt
 from ullage.summarizers.protocol import SummaryReply
 
 PATH = "/work/session-memory/summary.md"

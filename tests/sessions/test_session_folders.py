@@ -10,16 +10,9 @@ import pytest
 
 from tests.machine_kit import IDS, WORDS, Machine, claude_lines, lines, opencode_export, rollout
 from ullage.exceptions import InvalidPolicy, StoreError
-from ullage.sessions import (
-    find_session,
-    found_sessions,
-    last_session,
-    listed,
-    open_session,
-    spending_of,
-    tool_folders,
-)
-from ullage.sessions.find import opened_path, session_path
+from ullage.sessions import find_session, found_sessions, last_session, open_session
+from ullage.sessions.find import opened_path, session_path, tool_folders
+from ullage.sessions.inspected import listed, spending_of
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from tests.machine_kit import IDS, Machine, claude_lines, gemini_lines, lines, p
 from tests.oracle.legality import assert_legal
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.messages import CLEARED
-from ullage.sessions import compact_session, open_session, spending_of
+from ullage.sessions import compact_session, open_session
 from ullage.sessions.edit import remove_parts, session_parts, undo_compaction
+from ullage.sessions.inspected import spending_of
 from ullage.sessions.save import new_session
 
 TALK = ("user", "assistant", "attachment")
