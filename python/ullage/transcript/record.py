@@ -368,16 +368,13 @@ def _loose(text: str, history: Sequence[Item]) -> list[int]:
     return [at for at, line in lines if check.unknown(line, source)]
 
 
-def compaction_record(
-    items: Sequence[Item], result: Any, *, log: Iterable[Item] = (), model: str = ""
-) -> Record:
+def compaction_record(items: Sequence[Item], result: Any, *, log: Iterable[Item] = ()) -> Record:
     """The record of one compaction of a list or a session, a line to write next to it.
 
     Args:
         items: What was compacted.
         result: The `CompactionResult`.
         log: Lines of the transcript that the checker will read, as JSON objects; none: it reads `items`.
-        model: What wrote the summary; empty: what the result names, if that is a model.
     """
     recorder, done = Recorder(), _Compaction(items, result, list(log))
     return recorder.sealed(
@@ -388,7 +385,7 @@ def compaction_record(
             [f"compact:{place}" if at is None else at for place, at in enumerate(done.origin)],
             logged=done.logged,
             acts=done.acts,
-            model=model or done.model,
+            model=done.model,
             tokens=result.report.tokens_after,
         )
     )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ullage._start import optional
 from ullage.exceptions import InvalidNote, LogConflict, PathRefused, StoreError, UllageError
-from ullage.transcript.log import lock_file
+from ullage.transcript.log import locked
 
 if TYPE_CHECKING:
     from anthropic.lib.tools import BetaAbstractMemoryTool
@@ -682,15 +682,12 @@ class MemoryFolder:
                 return
             with _named_errors(str(self.path)):
                 self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-                flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-                handle = os.open(self.path / ".lock", flags, 0o600)
-            lock_file(handle, str(self.path), wait=True)
-            self._depth += 1
-            try:
-                yield
-            finally:
-                self._depth -= 1
-                os.close(handle)
+            with locked(self.path / ".lock"):
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    self._depth -= 1
 
     @staticmethod
     def _join(part: str, name: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -47,22 +47,15 @@ class Section:
         return f"Section({self.title!r}, {len(self.body)} characters)"
 
 
-class Skeleton(NamedTuple):
-    """What no edit may change: headings and lines in italics, in their order; and whether every fence is closed."""
-
-    lines: tuple[tuple[str, str], ...]
-    closed: bool
-
-
 def parse_notes(text: str) -> list[Section]:
     """The sections of notes, and what stands before the first heading; lines inside code fences are never headings."""
     return _read(text)[0]
 
 
-def skeleton(text: str) -> Skeleton:
-    """The part of notes that edits must leave alone."""
+def skeleton(text: str) -> tuple[list[tuple[str, str]], bool]:
+    """What no edit may change: headings and lines in italics, in their order; and whether every fence is closed."""
     sections, closed = _read(text)
-    return Skeleton(tuple((s.title, s.about) for s in sections if s.title), closed)
+    return [(s.title, s.about) for s in sections if s.title], closed
 
 
 def is_blank(text: str, template: str = DEFAULT_TEMPLATE) -> bool:
@@ -190,11 +183,7 @@ def _closed(lines: list[str]) -> list[str]:
     """The lines, with a code fence that the cut left open closed again."""
     fence = ""
     for line in lines:
-        bare = line.strip()
-        if fence and bare.startswith(fence) and not bare.strip(fence[0]):
-            fence = ""
-        elif not fence and bare.startswith(("```", "~~~")):
-            fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+        fence, _ = _fenced(line, fence)
     return [*lines, fence] if fence else lines
 
 
