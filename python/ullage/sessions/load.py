@@ -322,14 +322,7 @@ def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
 
 # No write takes an hour: a draft that old is of a process that was killed.
 _STALE_SECONDS = 3_600
-_CREATE = (
-    os.O_RDWR
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-)
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL  # never through a link that somebody put there
 
 
 def private_folder(path: Path) -> Path:
@@ -371,7 +364,7 @@ def draft_of(target: Path, mode: int = 0o600) -> Iterator[Path]:
     _sweep(target.parent, lead)
     path = target.with_name(f"{lead}{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
-        os.close(os.open(path, _CREATE, mode))
+        os.close(os.open(path, _NEW, mode))
         yield path
     except UllageError:  # some are OSErrors too
         raise

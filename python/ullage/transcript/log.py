@@ -347,7 +347,7 @@ def locked(path: Path) -> Iterator[None]:
     Raises:
         StoreError: It cannot be opened, or the system has no locks there.
     """
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     with reported(path):
         fd = os.open(path, flags, 0o600)
     try:

@@ -178,7 +178,7 @@ _FORBIDDEN: Final = frozenset('<>:"|?*\\')
 _SCRIPTS: Final = frozenset(("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"))
 """Scripts whose letters are drawn alike."""
 
-_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_FOLLOW
 
 

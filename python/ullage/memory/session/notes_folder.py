@@ -113,7 +113,7 @@ _LOCK = ".lock"
 _PART = ".part"
 
 _DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_COMMON = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class NotesFolder:

@@ -183,7 +183,11 @@ def _closed(lines: list[str]) -> list[str]:
     """The lines, with a code fence that the cut left open closed again."""
     fence = ""
     for line in lines:
-        fence, _ = _fenced(line, fence)
+        bare = line.strip()
+        if fence and bare.startswith(fence) and not bare.strip(fence[0]):
+            fence = ""
+        elif not fence and bare.startswith(("```", "~~~")):
+            fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
     return [*lines, fence] if fence else lines
 
 
