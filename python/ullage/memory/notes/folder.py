@@ -505,9 +505,8 @@ class MemoryFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.sandbox = Sandbox(self.path)
-        self._cache: dict[str, tuple[FileInfo, Note | Problem]] = {}
+        self._cache: dict[str, tuple[FileInfo, Note | Problem]] = {}  # newest first
         self._stamp: list[tuple[str, int, int]] | None = None
-        self._heads: list[Note | Problem] = []
         self._mutex, self._depth = threading.RLock(), 0
         self.version = 0  # grows with every change that was seen
 
@@ -575,11 +574,11 @@ class MemoryFolder:
         if stamp != self._stamp:
             files = self.sandbox.files(suffix=".md")
             infos = [info for info in files if info.path.rpartition("/")[2] != INDEX]
+            infos.sort(key=lambda info: (-info.changed_ns, info.path))
             self._cache = {info.path: self._read_head(info) for info in infos}
-            newest = sorted(infos, key=lambda info: (-info.changed_ns, info.path))
-            self._stamp, self._heads = stamp, [self._cache[info.path][1] for info in newest]
+            self._stamp = stamp
             self.version += 1
-        return self._heads
+        return [head for _, head in self._cache.values()]
 
     def _read_head(self, info: FileInfo) -> tuple[FileInfo, Note | Problem]:
         cached = self._cache.get(info.path)
