@@ -27,8 +27,7 @@ from ullage.policy import Policy
 from ullage.providers import anthropic
 from ullage.recall.store import MemoryStore
 from ullage.sessions import Session
-from ullage.transcript.formats._model import whole_count
-from ullage.transcript.records import as_mapping, metadata_of
+from ullage.transcript.records import as_mapping, metadata_of, whole_count
 from ullage.transcript.render import to_messages
 
 __all__ = ["costs_by_size", "replay_session", "script_of"]

@@ -31,8 +31,7 @@ from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Transcript
 from ullage.transcript.conversation import open_regular
 from ullage.transcript.formats import CLAUDE_CODE, recognised
-from ullage.transcript.formats._model import whole_count
-from ullage.transcript.records import as_mapping, as_string
+from ullage.transcript.records import as_mapping, as_string, whole_count
 from ullage.transcript.render import rendered
 
 _TAIL_BYTES = 1 << 16  # in so much of a file's end nearly every session names its model

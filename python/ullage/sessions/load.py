@@ -21,9 +21,8 @@ from ullage.messages import BOUNDARY, COPY_OF, BlockView, Item, SystemPrompt, me
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.formats import CLAUDE_CODE, OpenedFile, read_recognised, recognised
-from ullage.transcript.formats._model import whole_count
 from ullage.transcript.log import entry_in
-from ullage.transcript.records import STATE, as_mapping, as_string
+from ullage.transcript.records import STATE, as_mapping, as_string, whole_count
 
 if TYPE_CHECKING:
     from ullage.counting.calibration import Weights

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript
+from ullage.transcript.formats import OpenedFile, ReadSession, ReadTranscript
 from ullage.transcript.formats.openai_chat import chat_session, is_chat, measured, numbered
 
 
