@@ -117,7 +117,7 @@ def migrated(dialect: SqlDialect, place: str, *, create: bool) -> Sql[int]:
     return len(steps)
 
 
-# The methods of all SQL stores: generators of statements, run in one transaction unless they stand alone.
+# What the asynchronous store does, too: generators of statements, run in one transaction unless they stand alone.
 
 
 def _begin_log(conversation: str) -> SqlStatement:
@@ -243,97 +243,12 @@ def release(lease: Lease) -> Sql[None]:
     )
 
 
-def load(conversation: str, name: str) -> Sql[StoredDocument | None]:
-    """See `DocumentStore.load`."""
-    rows = yield SqlStatement(
-        "SELECT data, version FROM ullage_documents WHERE conversation = ? AND name = ?",
-        (checked_name(conversation), checked_name(name, "name")),
-        alone=True,
-    )
-    return StoredDocument(_bytes(rows[0]), int(rows[0][1])) if rows else None
-
-
-def save(conversation: str, name: str, data: bytes, *, after: int, write_id: str) -> Sql[int]:
-    """See `DocumentStore.save`; the id of a write that was done already returns its version again."""
-    place = checked_name(conversation), checked_name(name, "name")
-    if after == 0:
-        rows = yield SqlStatement(
-            "INSERT INTO ullage_documents (conversation, name, version, write_id, data)"
-            " VALUES (?, ?, 1, ?, ?) ON CONFLICT (conversation, name) DO NOTHING RETURNING version",
-            (*place, write_id, data),
-            alone=True,
-        )
-    else:
-        rows = yield SqlStatement(
-            "UPDATE ullage_documents SET version = version + 1, write_id = ?, data = ?"
-            " WHERE conversation = ? AND name = ? AND version = ? RETURNING version",
-            (write_id, data, *place, after),
-            alone=True,
-        )
-    if not rows:
-        rows = yield SqlStatement(
-            "SELECT version FROM ullage_documents WHERE conversation = ? AND name = ? AND write_id = ?",
-            (*place, write_id),
-            alone=True,
-        )
-    if not rows:
-        raise document_conflict(conversation, name, after)
-    return int(rows[0][0])
-
-
-def put_blob(conversation: str, data: bytes) -> Sql[str]:
-    """See `ConversationStore.put_blob`."""
-    digest = hashlib.sha256(data).hexdigest()
-    # The update locks the row against a collection at the same time, which then sees the reference.
-    yield SqlStatement(
-        "INSERT INTO ullage_blobs (digest, stored_ms, data) VALUES (?, {now}, ?)"
-        " ON CONFLICT (digest) DO UPDATE SET stored_ms = {now}",
-        (digest, data),
-    )
-    yield SqlStatement(
-        "INSERT INTO ullage_references (digest, conversation) VALUES (?, ?)"
-        " ON CONFLICT (digest, conversation) DO NOTHING",
-        (digest, checked_name(conversation)),
-    )
-    return digest
-
-
-def blob(digest: str) -> Sql[bytes | None]:
-    """See `ConversationStore.blob`."""
-    rows = yield SqlStatement(
-        "SELECT data FROM ullage_blobs WHERE digest = ?", (digest,), alone=True
-    )
-    return checked_blob(digest, _bytes(rows[0]) if rows else None)
-
-
-def collect(*, unused_seconds: float = 3600) -> Sql[int]:
-    """See `ConversationStore.collect`."""
-    rows = yield SqlStatement(
-        "DELETE FROM ullage_blobs WHERE stored_ms <= {now} - ? AND NOT EXISTS"
-        " (SELECT 1 FROM ullage_references WHERE ullage_references.digest = ullage_blobs.digest)"
-        " RETURNING digest",
-        (_ms(unused_seconds),),
-    )
-    return len(rows)
-
-
-def conversations() -> Sql[list[str]]:
-    """See `ConversationStore.conversations`."""
-    rows = yield SqlStatement(
-        "SELECT conversation FROM ullage_logs UNION SELECT conversation FROM ullage_documents"
-        " UNION SELECT conversation FROM ullage_references",
-        alone=True,
-    )
-    return [str(row[0]) for row in rows]
-
-
-def forget(conversation: str) -> Sql[None]:
-    """See `ConversationStore.forget`."""
-    for table in ("logs", "chunks", "documents", "references"):
-        yield SqlStatement(
-            f"DELETE FROM ullage_{table} WHERE conversation = ?",  # noqa: S608 - a fixed list
-            (checked_name(conversation),),
-        )
+def in_turn(*statements: SqlStatement) -> Sql[list[Row]]:
+    """These statements; the rows of the last."""
+    rows: list[Row] = []
+    for statement in statements:
+        rows = yield statement
+    return rows
 
 
 def _ms(seconds: float) -> int:
@@ -385,32 +300,86 @@ class SqlStore(ABC):
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
-        return self._run(load, conversation, name)
+        text = "SELECT data, version FROM ullage_documents WHERE conversation = ? AND name = ?"
+        place = checked_name(conversation), checked_name(name, "name")
+        rows = self._run(in_turn, SqlStatement(text, place, alone=True))
+        return StoredDocument(_bytes(rows[0]), int(rows[0][1])) if rows else None
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """See `DocumentStore.save`."""
-        write_id = uuid.uuid4().hex
-        return self._run(save, conversation, name, data, after=after, write_id=write_id)
+        place, write_id = (checked_name(conversation), checked_name(name, "name")), uuid.uuid4().hex
+        write = SqlStatement(
+            "UPDATE ullage_documents SET version = version + 1, write_id = ?, data = ?"
+            " WHERE conversation = ? AND name = ? AND version = ? RETURNING version",
+            (write_id, data, *place, after),
+            alone=True,
+        )
+        if after == 0:
+            write = SqlStatement(
+                "INSERT INTO ullage_documents (conversation, name, version, write_id, data)"
+                " VALUES (?, ?, 1, ?, ?) ON CONFLICT (conversation, name) DO NOTHING RETURNING version",
+                (*place, write_id, data),
+                alone=True,
+            )
+        # A write that was done already, before the connection was lost, has its version.
+        look = SqlStatement(
+            "SELECT version FROM ullage_documents WHERE conversation = ? AND name = ? AND write_id = ?",
+            (*place, write_id),
+            alone=True,
+        )
+        rows = self._run(in_turn, write) or self._run(in_turn, look)
+        if not rows:
+            raise document_conflict(conversation, name, after)
+        return int(rows[0][0])
 
     def put_blob(self, conversation: str, data: bytes) -> str:
         """See `ConversationStore.put_blob`."""
-        return self._run(put_blob, conversation, data)
+        digest = hashlib.sha256(data).hexdigest()
+        # The update locks the row against a collection at the same time, which then sees the reference.
+        store = SqlStatement(
+            "INSERT INTO ullage_blobs (digest, stored_ms, data) VALUES (?, {now}, ?)"
+            " ON CONFLICT (digest) DO UPDATE SET stored_ms = {now}",
+            (digest, data),
+        )
+        refer = SqlStatement(
+            "INSERT INTO ullage_references (digest, conversation) VALUES (?, ?)"
+            " ON CONFLICT (digest, conversation) DO NOTHING",
+            (digest, checked_name(conversation)),
+        )
+        self._run(in_turn, store, refer)
+        return digest
 
     def blob(self, digest: str) -> bytes | None:
         """See `ConversationStore.blob`."""
-        return self._run(blob, digest)
+        text = "SELECT data FROM ullage_blobs WHERE digest = ?"
+        rows = self._run(in_turn, SqlStatement(text, (digest,), alone=True))
+        return checked_blob(digest, _bytes(rows[0]) if rows else None)
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `ConversationStore.collect`."""
-        return self._run(collect, unused_seconds=unused_seconds)
+        unused = SqlStatement(
+            "DELETE FROM ullage_blobs WHERE stored_ms <= {now} - ? AND NOT EXISTS"
+            " (SELECT 1 FROM ullage_references WHERE ullage_references.digest = ullage_blobs.digest)"
+            " RETURNING digest",
+            (_ms(unused_seconds),),
+        )
+        return len(self._run(in_turn, unused))
 
     def conversations(self) -> Iterator[str]:
         """See `ConversationStore.conversations`."""
-        yield from self._run(conversations)
+        names = SqlStatement(
+            "SELECT conversation FROM ullage_logs UNION SELECT conversation FROM ullage_documents"
+            " UNION SELECT conversation FROM ullage_references",
+            alone=True,
+        )
+        yield from (str(row[0]) for row in self._run(in_turn, names))
 
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
-        self._run(forget, conversation)
+        name = (checked_name(conversation),)
+        tables = ("logs", "chunks", "documents", "references")
+        texts = (f"DELETE FROM ullage_{table} WHERE conversation = ?" for table in tables)  # noqa: S608 - a fixed list
+        self._run(in_turn, *(SqlStatement(text, name) for text in texts))
 
 
 SQLITE = SqlDialect(
