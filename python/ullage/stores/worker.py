@@ -279,10 +279,9 @@ class AsyncCheckout(Checkout):
         manager: ContextManager,
         log: StoredLog,
         store: AsyncLogStore,
-        lease: Lease,
     ) -> None:
         super().__init__(conversation, manager, log)
-        self._store, self._lease = store, lease
+        self._store = store
 
     async def commit(self) -> None:
         """Write everything since the last commit at once, all or nothing.
@@ -294,8 +293,9 @@ class AsyncCheckout(Checkout):
         """
         at, data = self._log.pending
         if data:
+            write_id, lease = uuid.uuid4().hex, self._log.lease
             end = await self._store.append(
-                self.conversation, data, at=at, write_id=uuid.uuid4().hex, lease=self._lease
+                self.conversation, data, at=at, write_id=write_id, lease=lease
             )
             self._log.stored(end)
 
@@ -358,7 +358,7 @@ class AsyncWorker:
                 data = await self.store.read(conversation)
                 log = StoredLog(None, conversation, data, lease)
                 manager = begun(log, self._policy, self._outside.copy())
-                held = AsyncCheckout(conversation, manager, log, self.store, lease)
+                held = AsyncCheckout(conversation, manager, log, self.store)
                 yield held
                 await held.commit()
                 log.close()
