@@ -36,15 +36,12 @@ class Section:
 
     title: str  # the heading's text; empty for the part before the first heading
     about: str  # the line in italics; empty if there is none
-    body: str  # what follows, without blank lines at its ends
+    body: str = field(repr=False)  # what follows, without blank lines at its ends
 
     def text(self, body: str | None = None) -> str:
         """The section as it is written, perhaps with another body."""
         heading = f"# {self.title}" if self.title else ""
         return "\n".join(filter(None, (heading, self.about, self.body if body is None else body)))
-
-    def __repr__(self) -> str:
-        return f"Section({self.title!r}, {len(self.body)} characters)"
 
 
 def parse_notes(text: str) -> list[Section]:
@@ -216,11 +213,8 @@ _PROSE_TAGS = frozenset(
 class NotesEdit:
     """One replacement: `old`, which must occur in the notes exactly once, becomes `new`."""
 
-    old: str
-    new: str
-
-    def __repr__(self) -> str:
-        return f"Edit({len(self.old)} → {len(self.new)} characters)"
+    old: str = field(repr=False)
+    new: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
