@@ -48,7 +48,7 @@ from benches.fidelity.measures import (
 )
 from benches.fidelity.planted_facts import planned_session, planted_session
 
-from ullage.replay.play import names_in
+from ullage.replay import names_in
 
 ROUNDS, SHARES = 3, (25, 10, 5)
 SIZE, MADE_SIZE = 3_000, 1_500

@@ -19,15 +19,16 @@ from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
 from ullage.replay import (
     WORKING_SIZES,
+    NeededNames,
     SessionScript,
     SizeCost,
+    cost_at_size,
     costs_by_size,
     frontier_plot,
     replay_session,
     script_of,
     sum_of_costs,
 )
-from ullage.replay.play import NeededNames, cost_at_size
 from ullage.sessions import open_session
 
 

@@ -25,7 +25,7 @@ from benches.fidelity.cuts import CALLS, Cut, Message, block_text, blocks, calls
 
 from ullage.facts.calls import Action, read_call
 from ullage.facts.names import command_heads
-from ullage.replay.play import names_of_call
+from ullage.replay import names_of_call
 
 LEAST = 5
 """A cut with fewer identifiers says nothing."""

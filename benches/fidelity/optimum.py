@@ -36,8 +36,7 @@ from ullage.levels.cost import rates_of
 from ullage.levels.microcompact import call_key, use_of
 from ullage.levels.view import Result
 from ullage.policy import Policy
-from ullage.replay import DEFAULT_MODEL, SessionScript, replay_session, script_of
-from ullage.replay.play import _sizes
+from ullage.replay import DEFAULT_MODEL, SessionScript, _sizes, replay_session, script_of
 from ullage.sessions import open_session
 
 POLICY = Policy.buffered()

@@ -20,8 +20,7 @@ from ullage.facts import collect
 from ullage.facts.model import Origin, UserInput
 from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
-from ullage.replay import Run, SessionScript, replay_session, script_of
-from ullage.replay.play import _texts
+from ullage.replay import Run, SessionScript, _texts, replay_session, script_of
 from ullage.sessions import open_session
 
 Policies = dict[str, Policy | None]

@@ -21,7 +21,7 @@ from benches.frameworks.recorded import (
 )
 
 from ullage import validate
-from ullage.replay.play import names_of_call
+from ullage.replay import names_of_call
 
 NEXT = 20
 """Calls after a request whose identifiers count as used."""

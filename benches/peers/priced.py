@@ -28,8 +28,7 @@ from ullage.counting.calibration import weights_for
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.providers import openai_chat, openai_responses
-from ullage.replay import DEFAULT_MODEL, SessionScript, replay_session
-from ullage.replay.play import _sizes
+from ullage.replay import DEFAULT_MODEL, SessionScript, _sizes, replay_session
 
 NAMES = (
     "langchain trim_messages",

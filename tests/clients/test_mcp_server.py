@@ -203,7 +203,8 @@ def test_notes_are_written_and_read(machine):
 
 
 def test_the_size_of_the_context_is_that_of_the_list(machine):
-    from ullage.sessions import found_sessions, listed
+    from ullage.sessions import found_sessions
+    from ullage.sessions.inspected import listed
 
     text, failed, data = call("context_usage")
     (found,) = [each for each in found_sessions() if each.id == IDS["claude-code"]]

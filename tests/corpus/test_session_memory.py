@@ -14,8 +14,8 @@ from ullage.facts import collect
 from ullage.facts.words import blocks_of, is_standing
 from ullage.manager import ContextManager
 from ullage.memory.session import SessionMemory
+from ullage.memory.session.session_memory import merged
 from ullage.memory.session.template import DEFAULT_TEMPLATE, covered_end, item_key
-from ullage.memory.session.update import merged
 from ullage.observe.events import SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy
 from ullage.sessions import open_session

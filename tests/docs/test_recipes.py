@@ -66,7 +66,7 @@ FORMAT = Recipe(
     (
         Change(
             "python/ullage/transcript/formats/toy.py",
-            "from ullage.transcript.formats._model import ReadSession, ReadTranscript\n\n\n"
+            "from ullage.transcript.formats import ReadSession, ReadTranscript\n\n\n"
             "def sniff(source):\n    return any('toy' in line for line in source.head)\n\n\n"
             "def read(source):\n    session = ReadSession(source.stem, source.warn)\n"
             "    for number, line in source.lines():\n"

@@ -20,7 +20,7 @@ from ullage.sessions import open_session
 from ullage.testing.generator import Rng, Scenario, Style, scenario
 from ullage.testing.script import Step, answer
 from ullage.transcript import formats, messages_after_boundary
-from ullage.transcript.formats._model import ReadSession
+from ullage.transcript.formats import ReadSession
 
 __all__ = ["Layout", "ReadFile", "SessionFile", "read", "session_287k", "session_file"]
 

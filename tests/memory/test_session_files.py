@@ -17,8 +17,9 @@ from ullage.compaction.effects_runner import Performer
 from ullage.compaction.job import Job
 from ullage.effects import Call, drive
 from ullage.exceptions import LogConflict, StoreError
-from ullage.memory.session import SessionMemory, UpdateJob, UpdateOutcome, update_flow
+from ullage.memory.session import SessionMemory
 from ullage.memory.session.notes_folder import MAX_BYTES, NotesFolder
+from ullage.memory.session.session_memory import UpdateJob, UpdateOutcome, update_flow
 from ullage.memory.session.template import item_key
 
 ABOUT, Editor, add, back, block = KIT.ABOUT, KIT.Editor, KIT.add, KIT.back, KIT.block

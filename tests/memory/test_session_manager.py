@@ -14,7 +14,8 @@ from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.facts.sections import OPENING
 from ullage.manager import ContextManager
-from ullage.memory.session import SessionMemory, Slots, UpdateOutcome
+from ullage.memory.session import SessionMemory, Slots
+from ullage.memory.session.session_memory import UpdateOutcome
 from ullage.memory.session.template import covered_end, read_record
 from ullage.observe.events import LevelActed, SessionMemoryFinished, SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.memory import session_notes_kit as KIT
-from ullage.memory.session import Progress, SessionMemory, UpdateOutcome, update_due
+from ullage.memory.session import SessionMemory
+from ullage.memory.session.session_memory import Progress, UpdateOutcome, update_due
 from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
     TITLES,

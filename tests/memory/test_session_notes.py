@@ -11,6 +11,7 @@ from ullage.compaction.summary_call import filled
 from ullage.facts import collect
 from ullage.memory import wording
 from ullage.memory.session import SessionMemory
+from ullage.memory.session.session_memory import merged, update_prompt
 from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
     TITLES,
@@ -24,7 +25,6 @@ from ullage.memory.session.template import (
     read_answer,
     skeleton,
 )
-from ullage.memory.session.update import merged, update_prompt
 from ullage.summarizers.protocol import SummaryReply
 
 PATH = "/work/session-memory/summary.md"
@@ -81,9 +81,9 @@ def test_lines_in_code_fences_are_no_headings():
 
 
 def test_an_open_fence_shows_in_the_skeleton():
-    assert skeleton(DEFAULT_TEMPLATE).closed
-    assert not skeleton(noted(Workflow="```sh\nmake")).closed
-    assert skeleton(noted(Workflow="````\n```\n````")).closed
+    assert skeleton(DEFAULT_TEMPLATE)[1]
+    assert not skeleton(noted(Workflow="```sh\nmake"))[1]
+    assert skeleton(noted(Workflow="````\n```\n````"))[1]
 
 
 # ---- limits ----------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_first_sections_give_way_last():
 def test_a_cut_closes_the_fence_that_it_opens():
     code = "```py\n" + "\n".join(f"line_{n} = {n}" for n in range(3000)) + "\n```"
     cut = cut_notes(noted(Workflow=code), section_tokens=500, total_tokens=9000, measure=chars)
-    assert skeleton(cut).closed
+    assert skeleton(cut)[1]
     assert [s.title for s in parse_notes(cut)] == ["Workflow"]
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from tests.kit import said, user
 from ullage import ContextManager
-from ullage.observe import CacheForecast, Telemetry, TurnTelemetry, cache_use
+from ullage.observe import Telemetry, TurnTelemetry
+from ullage.observe.cache_monitor import CacheForecast, cache_use
 
 SECRET = "the user's own words"
 MODEL = "claude-opus-4-5"

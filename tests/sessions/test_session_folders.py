@@ -10,16 +10,9 @@ import pytest
 
 from tests.machine_kit import IDS, WORDS, Machine, claude_lines, lines, opencode_export, rollout
 from ullage.exceptions import InvalidPolicy, StoreError
-from ullage.sessions import (
-    find_session,
-    found_sessions,
-    last_session,
-    listed,
-    open_session,
-    spending_of,
-    tool_folders,
-)
-from ullage.sessions.find import opened_path, session_path
+from ullage.sessions import find_session, found_sessions, last_session, open_session
+from ullage.sessions.find import opened_path, session_path, tool_folders
+from ullage.sessions.inspected import dollars_of, listed
 
 
 @pytest.fixture
@@ -60,8 +53,7 @@ def test_pieces_of_one_response_cost_once(machine, tmp_path):
     made = claude_lines(IDS["claude-code"], "/w", turns=1)
     answer = next(line for line in made if line["type"] == "assistant")
     path = lines(tmp_path / "s.jsonl", [*made[:2], {**answer, "uuid": "again"}, *made[2:]])
-    assert spending_of(open_session(path)).input_tokens == 8_000
-    assert spending_of(open_session(path)).unpriced == 0
+    assert dollars_of(open_session(path)) == (Decimal(8_000) * 5 + 200 * 25) / 1_000_000
 
 
 def test_newest_first_and_last_is_the_newest(machine):

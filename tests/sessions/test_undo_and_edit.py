@@ -11,8 +11,9 @@ from tests.machine_kit import IDS, Machine, claude_lines, gemini_lines, lines, p
 from tests.oracle.legality import assert_legal
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.messages import CLEARED
-from ullage.sessions import compact_session, open_session, spending_of
+from ullage.sessions import compact_session, open_session
 from ullage.sessions.edit import remove_parts, session_parts, undo_compaction
+from ullage.sessions.inspected import dollars_of
 from ullage.sessions.save import new_session
 
 TALK = ("user", "assistant", "attachment")
@@ -106,7 +107,7 @@ def test_an_undo_shows_what_was_there_and_what_was_said_since(path):
     assert texts(now).count("and now the writer") == 1
     assert (done.messages_after, done.left) == (len(now.messages), 0)
     assert done.tokens_after > done.tokens_before
-    assert spending_of(now) == spending_of(before)
+    assert dollars_of(now) == dollars_of(before)
     assert_legal("anthropic", now.request().messages)
 
 
@@ -211,7 +212,7 @@ def test_an_undo_in_pis_file_is_another_branch(tmp_path):
     assert now.messages[:-1] == views[0]
     assert texts(now).count("and now the writer") == 1
     assert (done.left, done.messages_after) == (0, len(now.messages))
-    assert spending_of(now) == spending_of(before)
+    assert dollars_of(now) == dollars_of(before)
     ids = [line["id"] for line in objects(path)]
     assert len(set(ids)) == len(ids)
     with pytest.raises(InvalidPolicy, match="no compaction to take back"):

@@ -85,7 +85,7 @@ def test_who_lost_the_lease_cannot_write(postgres):
         with pytest.raises(LeaseExpired):  # noqa: PT012
             async with one.checkout("lost") as held:
                 held.add(user("late"))
-                await store.release(held._lease)
+                await store.release(held._log.lease)
                 async with two.checkout("lost") as other:
                     other.add(user("first"))
         async with two.checkout("lost") as held:

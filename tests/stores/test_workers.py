@@ -124,7 +124,7 @@ def test_a_block_that_raises_leaves_what_was_written_or_nothing(workers, store):
 
 def test_a_worker_that_slept_cannot_write(store):
     old, new = Worker(store, model=MODEL, lease_seconds=1), Worker(store, model=MODEL)
-    old._beat.keep = lambda lease: None  # its process stands still
+    old._keep = lambda lease: None  # its process stands still
     with pytest.raises(LeaseExpired), old.checkout("c") as slow:  # noqa: PT012
         slow.add(user("one"))
         with new.checkout("c", wait_seconds=20) as held:

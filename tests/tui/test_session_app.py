@@ -325,7 +325,7 @@ def test_the_first_look_waits_for_no_room_that_it_does_not_need():
     """Compaction, replay and the manager load while it is shown."""
     program = (
         "import sys, ullage.tui.session_app; print(*(name for name in sys.modules if name in "
-        "('ullage.manager.manager', 'ullage.replay.play', 'ullage.compaction.flow', 'ullage.tui.shown_session')))"
+        "('ullage.manager.manager', 'ullage.replay', 'ullage.compaction.flow', 'ullage.tui.shown_session')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.split() == []

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ullage import _env
 from ullage._start import Frozen
 from ullage.clients.settings_file import Addition, FileChange, is_ours, with_additions, without_ours
-from ullage.sessions.load import private_folder, write_private
+from ullage.sessions.load import write_private
 
 Scope = Literal["user", "project", "local"]
 
@@ -63,7 +63,6 @@ def write_plugin(folder: Path) -> Path:
     """
     for name, place in PLUGIN:
         target = folder / place
-        private_folder(target.parent)
         source = Path(__file__).with_name("claude_code_plugin") / name
         write_private(target, source.read_bytes(), mode=0o644)
     return folder

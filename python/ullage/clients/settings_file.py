@@ -343,7 +343,6 @@ def _remember(path: Path, first: bytes | None, after: bytes) -> None:
         "before": None if first is None else first.decode("utf-8", "surrogateescape"),
         "after": hashlib.sha256(after).hexdigest(),
     }
-    private_folder(_record(path).parent)
     write_private(_record(path), json.dumps(record).encode())
 
 

@@ -31,8 +31,7 @@ from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Transcript
 from ullage.transcript.conversation import open_regular
 from ullage.transcript.formats import CLAUDE_CODE, recognised
-from ullage.transcript.formats._model import whole_count
-from ullage.transcript.records import as_mapping, as_string
+from ullage.transcript.records import as_mapping, as_string, whole_count
 from ullage.transcript.render import rendered
 
 _TAIL_BYTES = 1 << 16  # in so much of a file's end nearly every session names its model
@@ -172,33 +171,18 @@ def _last_model(path: Path) -> str:
 _MILLION = 1_000_000
 
 
-class Spending(Frozen):
-    """Tokens as the provider reported them, and their price."""
+def dollars_of(session: Session) -> decimal.Decimal | None:
+    """The price of all requests of a session, those before a compaction and those of sub-agents in its file included.
 
-    input_tokens: int = 0  # prompt tokens that no cache held
-    output_tokens: int = 0  # tokens of the responses
-    cache_read_tokens: int = 0  # prompt tokens that were read from a cache
-    cache_write_tokens: int = 0  # prompt tokens that were written to one
-    # Their price; `None`: no response has both a figure and a model with known prices.
+    `None`: no response has both a figure and a model with known prices.
+    """
+    table = ModelTable.builtin()
     dollars: decimal.Decimal | None = None
-    # Responses with a figure whose model has no known prices: `dollars` leaves them out.
-    unpriced: int = 0
-
-
-def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
-    """What all requests of a session took, those before a compaction and those of sub-agents in its file included."""
-    table = table or ModelTable.builtin()
-    totals = [0, 0, 0, 0]
-    dollars: decimal.Decimal | None = None
-    unpriced = 0
     for usage, model in _responses(session.entries()):
-        figures = [whole_count(usage.get(key)) for key in _FIGURES]
-        totals = [total + figure for total, figure in zip(totals, figures, strict=True)]
-        fresh, output, read, write = figures
+        fresh, output, read, write = (whole_count(usage.get(key)) for key in _FIGURES)
         row = table.find(model or session.model) if model or session.model else None
         prices = row.prices_at(fresh + read + write) if row else None
         if prices is None:
-            unpriced += 1
             continue
         # Writing for an hour costs 2 times the input's price, for five minutes 1.25 times.
         split = as_mapping(usage.get("cache_creation"))
@@ -206,8 +190,7 @@ def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
         cost = fresh * prices.input + output * prices.output + read * prices.cache_read
         cost += hour * prices.cache_write_1h + (write - hour) * prices.cache_write_5m
         dollars = (dollars or decimal.Decimal(0)) + cost / _MILLION
-    fresh, output, read, write = totals
-    return Spending(fresh, output, read, write, dollars, unpriced)
+    return dollars
 
 
 def _responses(lines: Iterable[Item]) -> list[tuple[Mapping[str, Any], str]]:
@@ -282,9 +265,9 @@ def age(modified: float) -> str:
     return next((f"{passed // size:,}{unit}" for unit, size in _UNITS if passed >= size), "now")
 
 
-def listed(session: FoundSession, table: ModelTable | None = None) -> ListedSession:
+def listed(session: FoundSession) -> ListedSession:
     """What a list says of a session; a file that cannot be read becomes a row that says why."""
-    table = table or ModelTable.builtin()
+    table = ModelTable.builtin()
     try:
         opened = open_session(opened_path(session))
         name = opened.model
@@ -302,7 +285,7 @@ def listed(session: FoundSession, table: ModelTable | None = None) -> ListedSess
             tokens=context_tokens(opened),
             window_tokens=marks.context,
             compact_at_tokens=marks.threshold,
-            dollars=spending_of(opened, table).dollars,
+            dollars=dollars_of(opened),
         )
     except (UllageError, OSError) as exc:
         return ListedSession(session, problem=str(getattr(exc, "reason", "") or exc))

@@ -21,9 +21,8 @@ from ullage.messages import BOUNDARY, COPY_OF, BlockView, Item, SystemPrompt, me
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.formats import CLAUDE_CODE, OpenedFile, read_recognised, recognised
-from ullage.transcript.formats._model import whole_count
 from ullage.transcript.log import entry_in
-from ullage.transcript.records import STATE, as_mapping, as_string
+from ullage.transcript.records import STATE, as_mapping, as_string, whole_count
 
 if TYPE_CHECKING:
     from ullage.counting.calibration import Weights
@@ -316,14 +315,7 @@ def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
 
 # No write takes an hour: a draft that old is of a process that was killed.
 _STALE_SECONDS = 3_600
-_CREATE = (
-    os.O_RDWR
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-)
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL  # never through a link that somebody put there
 
 
 def private_folder(path: Path) -> Path:
@@ -365,7 +357,7 @@ def draft_of(target: Path, mode: int = 0o600) -> Iterator[Path]:
     _sweep(target.parent, lead)
     path = target.with_name(f"{lead}{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
-        os.close(os.open(path, _CREATE, mode))
+        os.close(os.open(path, _NEW, mode))
         yield path
     except UllageError:  # some are OSErrors too
         raise

@@ -93,20 +93,6 @@ def _put_in_place(draft: Path, target: Path, *, like: Path) -> None:
     sync_folder(str(target))
 
 
-def _append(path: Path, data: bytes, pin: FilePin | None) -> None:
-    """Append to a file that other tools read, on the disk when it returns."""
-    with closing(LogFile(str(path), create=False)) as log:
-        log.append(data, pin)
-        log.sync()
-
-
-def _added(draft: Path, size: int) -> bytes:
-    """What was appended to a copy of this size."""
-    with draft.open("rb") as file:
-        file.seek(size)
-        return file.read().removeprefix(b"\n")
-
-
 # A compaction in the words of the tool that wrote the file: one more line, from which that tool goes on too.
 #
 # Codex reads a `compacted` line with the whole new history in it. pi reads a `compaction` line with the summary and the
@@ -533,7 +519,10 @@ def _whole(session: Session, items: ReadItems, result: CompactionResult) -> None
 def _install(session: Session, draft: Path, target: Path, size: int) -> None:
     """Append what was added to the draft, a copy of `size` bytes, to the session's own file, or replace the target with it."""
     if _is_own(session, target):
-        _append(target, _added(draft, size), session.pin)
+        with draft.open("rb") as file, closing(LogFile(str(target), create=False)) as log:
+            file.seek(size)
+            log.append(file.read().removeprefix(b"\n"), session.pin)
+            log.sync()
         return
     if session.pin is not None:
         session.pin.check(session.path.stat(), str(session.path))
@@ -694,13 +683,12 @@ def _appended(
         _copy_file(session.path, draft, session.pin)
         size = draft.stat().st_size
         add(draft)
-        tried, added = open_session(draft), _added(draft, size)
-    kind = session.format
-    if wanted is not None and shown(kind, tried.messages) != shown(kind, wanted):
-        raise StoreError("reads back differently from what was chosen", path=str(session.path))
-    if not write:
-        return tried
-    _append(session.path, added, session.pin)
+        tried, kind = open_session(draft), session.format
+        if wanted is not None and shown(kind, tried.messages) != shown(kind, wanted):
+            raise StoreError("reads back differently from what was chosen", path=str(session.path))
+        if not write:
+            return tried
+        _install(session, draft, session.path, size)
     return open_session(session.path)
 
 

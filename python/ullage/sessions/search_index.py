@@ -45,7 +45,7 @@ _MATCHES = """
 SELECT s.tool, s.id, s.path, s.title, s.cwd, s.modified, -bm25(words), p.position, p.who,
   snippet(words, 0, ?, ?, '…', 24) FROM words JOIN part p ON p.number = words.rowid
   JOIN session s ON s.number = p.session WHERE words MATCH ?
-  AND (? = '' OR s.tool = ?) AND (? = '' OR s.cwd = ?) AND (? = '' OR s.id = ?)
+  AND (? = '' OR s.tool = ?) AND (? = '' OR s.cwd = ?)
   ORDER BY bm25(words) LIMIT 2000
 """
 
@@ -173,7 +173,6 @@ class SearchIndex:
         hits: int = 3,
         tool: str = "",
         cwd: str = "",
-        session: str = "",
         marks: tuple[str, str] = ("", ""),
     ) -> list[SearchedSession]:
         """Sessions with these words, best first: those with all words in one place, or if there are none, with any.
@@ -184,7 +183,6 @@ class SearchIndex:
             hits: Places of each at most.
             tool: Only sessions of this tool; empty: of all.
             cwd: Only sessions that ran in this folder; empty: in any.
-            session: Only this id; empty: any.
             marks: Put before and after each word that was found.
 
         Raises:
@@ -197,10 +195,9 @@ class SearchIndex:
         for name, value in (("most", most), ("hits", hits)):
             if value < 1:
                 raise InvalidPolicy(name, value, "must be at least 1")
-        filters = (tool, tool, cwd, cwd, session, session)
         for join in (" AND ", " OR "):
             with self._reported():
-                values = (*marks, join.join(terms), *filters)
+                values = (*marks, join.join(terms), tool, tool, cwd, cwd)
                 rows = self._store.execute(_MATCHES, values).fetchall()
             if rows:
                 return _grouped(rows, most, hits)

@@ -22,9 +22,8 @@ from ullage._start import on_first_use
 if TYPE_CHECKING:
     from ullage.stores.bucket_store import BucketStore
     from ullage.stores.folder_store import FolderStore, OffloadedResults as OffloadedResults
-    from ullage.stores.postgres_store import AsyncPostgresStore, PostgresStore
     from ullage.stores.redis_store import RedisStore
-    from ullage.stores.sql_store import SqliteStore
+    from ullage.stores.sql_store import AsyncPostgresStore, PostgresStore, SqliteStore
     from ullage.stores.store_protocols import (
         AsyncLogStore as AsyncLogStore,
         ConversationStore,
@@ -68,9 +67,8 @@ __getattr__, __dir__ = on_first_use(
     {
         "bucket_store": "BucketStore",
         "folder_store": "FolderStore OffloadedResults",
-        "postgres_store": "AsyncPostgresStore PostgresStore",
         "redis_store": "RedisStore",
-        "sql_store": "SqliteStore",
+        "sql_store": "AsyncPostgresStore PostgresStore SqliteStore",
         "store_protocols": "AsyncLogStore ConversationStore DocumentStore Lease LogStore StoredDocument open_store",
         "stored_log": "AgentSessions SharedSummaries StoredLog StoredNotes",
         "worker": "AsyncCheckout AsyncWorker Checkout Worker",

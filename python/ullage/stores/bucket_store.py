@@ -177,14 +177,11 @@ class BucketStore:
         return True
 
     def _newest_lease(self, folder: str, conversation: str) -> Lease | None:
-        while True:
-            paths = sorted(entry["path"] for entry in self._under(folder))
-            if not paths:
-                return None
-            data = self._get(paths[-1])
-            if data is not None:
-                held = orjson.loads(data)
-                return Lease(conversation, held["owner"], held["token"], held["until_ms"])
+        newest = self._newest(folder)
+        if newest is None:
+            return None
+        held = orjson.loads(newest[1])
+        return Lease(conversation, held["owner"], held["token"], held["until_ms"])
 
     def _mark(self, conversation: str) -> None:
         """An empty line, so that a write of the previous worker finds its place taken."""
@@ -195,12 +192,8 @@ class BucketStore:
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
-        folder = self._document(conversation, name)
-        while paths := sorted(entry["path"] for entry in self._under(folder)):
-            data = self._get(paths[-1])
-            if data is not None:
-                return StoredDocument(data[_WRITE:], int(paths[-1].rpartition("/")[2]))
-        return None
+        newest = self._newest(self._document(conversation, name))
+        return None if newest is None else StoredDocument(newest[1][_WRITE:], newest[0])
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """See `DocumentStore.save`."""
@@ -278,6 +271,13 @@ class BucketStore:
         stream = self._call(self._lib.list, self._store, f"{folder}/", chunk_size=1000)
         while part := self._call(next, stream, None):
             yield from part
+
+    def _newest(self, folder: str) -> tuple[int, bytes] | None:
+        """The number and the bytes of the last object; it is looked for again if it was deleted meanwhile."""
+        while paths := sorted(entry["path"] for entry in self._under(folder)):
+            if (data := self._get(paths[-1])) is not None:
+                return int(paths[-1].rpartition("/")[2]), data
+        return None
 
     def _get(self, path: str) -> bytes | None:
         try:

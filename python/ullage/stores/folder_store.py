@@ -26,10 +26,10 @@ from ullage.stores.store_protocols import (
     document_conflict,
     log_conflict,
 )
-from ullage.transcript.log import LogFile, lock_file, reported
+from ullage.transcript.log import LogFile, locked, reported
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
-_LOG, _LEASE, _LAST = "log.jsonl", "lease.json", "last.json"
+_LOG, _LEASE, _LAST, _LOCK = "log.jsonl", "lease.json", "last.json", ".lock"
 
 
 def safe_name(name: str) -> str:
@@ -164,7 +164,7 @@ class FolderStore:
         """See `ConversationStore.put_blob`."""
         digest = hashlib.sha256(data).hexdigest()
         path = self.folder / "blobs" / digest
-        with self._lock(self.folder), reported(path):
+        with locked(self.folder / _LOCK), reported(path):
             folder = self.folder / "references" / digest
             folder.mkdir(exist_ok=True, mode=0o700)
             (folder / safe_name(checked_name(conversation))).touch(mode=0o600)
@@ -184,7 +184,7 @@ class FolderStore:
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `ConversationStore.collect`."""
         latest, freed_bytes = time.time() - unused_seconds, 0
-        with self._lock(self.folder), reported(self.folder):
+        with locked(self.folder / _LOCK), reported(self.folder):
             for path in (self.folder / "blobs").iterdir():
                 folder = self.folder / "references" / path.name
                 used = folder.is_dir() and any(folder.iterdir())
@@ -218,12 +218,12 @@ class FolderStore:
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
         folder = self._of(conversation)
-        with self._lock(self.folder), reported(folder):
+        with locked(self.folder / _LOCK), reported(folder):
             for path in (self.folder / "references").glob(f"*/{safe_name(conversation)}"):
                 path.unlink()
             if not folder.is_dir():
                 return
-            with self._lock(folder):
+            with locked(folder / _LOCK):
                 for path in folder.iterdir():
                     path.unlink()
             folder.rmdir()
@@ -236,19 +236,8 @@ class FolderStore:
         folder = self._of(conversation)
         with reported(folder):
             folder.mkdir(exist_ok=True, mode=0o700)
-        with self._lock(folder):
+        with locked(folder / _LOCK):
             yield folder
-
-    @contextmanager
-    def _lock(self, folder: Path) -> Iterator[None]:
-        path = folder / ".lock"
-        with reported(path):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
-        try:
-            lock_file(fd, str(path), wait=True)
-            yield
-        finally:
-            os.close(fd)
 
 
 def _size(path: Path) -> int:

@@ -1,8 +1,9 @@
-"""The SQL stores, whose methods run one flow of statements as one transaction, and the one on SQLite."""
+"""Conversations in SQLite, or in PostgreSQL for workers on any number of machines: each method of a store runs one flow of statements as one transaction."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import sqlite3
 import threading
@@ -10,19 +11,21 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
 
-from ullage.exceptions import LeaseExpired, LeaseHeld, StoreError
+from ullage.exceptions import LeaseExpired, LeaseHeld, MissingExtra, StoreError
 from ullage.stores.store_protocols import (
     Lease,
     StoredDocument,
+    apersist,
     checked_blob,
     checked_name,
     document_conflict,
     log_conflict,
+    persist,
 )
 
 T = TypeVar("T")
@@ -114,7 +117,7 @@ def migrated(dialect: SqlDialect, place: str, *, create: bool) -> Sql[int]:
     return len(steps)
 
 
-# The methods of all SQL stores: generators of statements, run in one transaction unless they stand alone.
+# What the asynchronous store does, too: generators of statements, run in one transaction unless they stand alone.
 
 
 def _begin_log(conversation: str) -> SqlStatement:
@@ -240,97 +243,12 @@ def release(lease: Lease) -> Sql[None]:
     )
 
 
-def load(conversation: str, name: str) -> Sql[StoredDocument | None]:
-    """See `DocumentStore.load`."""
-    rows = yield SqlStatement(
-        "SELECT data, version FROM ullage_documents WHERE conversation = ? AND name = ?",
-        (checked_name(conversation), checked_name(name, "name")),
-        alone=True,
-    )
-    return StoredDocument(_bytes(rows[0]), int(rows[0][1])) if rows else None
-
-
-def save(conversation: str, name: str, data: bytes, *, after: int, write_id: str) -> Sql[int]:
-    """See `DocumentStore.save`; the id of a write that was done already returns its version again."""
-    place = checked_name(conversation), checked_name(name, "name")
-    if after == 0:
-        rows = yield SqlStatement(
-            "INSERT INTO ullage_documents (conversation, name, version, write_id, data)"
-            " VALUES (?, ?, 1, ?, ?) ON CONFLICT (conversation, name) DO NOTHING RETURNING version",
-            (*place, write_id, data),
-            alone=True,
-        )
-    else:
-        rows = yield SqlStatement(
-            "UPDATE ullage_documents SET version = version + 1, write_id = ?, data = ?"
-            " WHERE conversation = ? AND name = ? AND version = ? RETURNING version",
-            (write_id, data, *place, after),
-            alone=True,
-        )
-    if not rows:
-        rows = yield SqlStatement(
-            "SELECT version FROM ullage_documents WHERE conversation = ? AND name = ? AND write_id = ?",
-            (*place, write_id),
-            alone=True,
-        )
-    if not rows:
-        raise document_conflict(conversation, name, after)
-    return int(rows[0][0])
-
-
-def put_blob(conversation: str, data: bytes) -> Sql[str]:
-    """See `ConversationStore.put_blob`."""
-    digest = hashlib.sha256(data).hexdigest()
-    # The update locks the row against a collection at the same time, which then sees the reference.
-    yield SqlStatement(
-        "INSERT INTO ullage_blobs (digest, stored_ms, data) VALUES (?, {now}, ?)"
-        " ON CONFLICT (digest) DO UPDATE SET stored_ms = {now}",
-        (digest, data),
-    )
-    yield SqlStatement(
-        "INSERT INTO ullage_references (digest, conversation) VALUES (?, ?)"
-        " ON CONFLICT (digest, conversation) DO NOTHING",
-        (digest, checked_name(conversation)),
-    )
-    return digest
-
-
-def blob(digest: str) -> Sql[bytes | None]:
-    """See `ConversationStore.blob`."""
-    rows = yield SqlStatement(
-        "SELECT data FROM ullage_blobs WHERE digest = ?", (digest,), alone=True
-    )
-    return checked_blob(digest, _bytes(rows[0]) if rows else None)
-
-
-def collect(*, unused_seconds: float = 3600) -> Sql[int]:
-    """See `ConversationStore.collect`."""
-    rows = yield SqlStatement(
-        "DELETE FROM ullage_blobs WHERE stored_ms <= {now} - ? AND NOT EXISTS"
-        " (SELECT 1 FROM ullage_references WHERE ullage_references.digest = ullage_blobs.digest)"
-        " RETURNING digest",
-        (_ms(unused_seconds),),
-    )
-    return len(rows)
-
-
-def conversations() -> Sql[list[str]]:
-    """See `ConversationStore.conversations`."""
-    rows = yield SqlStatement(
-        "SELECT conversation FROM ullage_logs UNION SELECT conversation FROM ullage_documents"
-        " UNION SELECT conversation FROM ullage_references",
-        alone=True,
-    )
-    return [str(row[0]) for row in rows]
-
-
-def forget(conversation: str) -> Sql[None]:
-    """See `ConversationStore.forget`."""
-    for table in ("logs", "chunks", "documents", "references"):
-        yield SqlStatement(
-            f"DELETE FROM ullage_{table} WHERE conversation = ?",  # noqa: S608 - a fixed list
-            (checked_name(conversation),),
-        )
+def in_turn(*statements: SqlStatement) -> Sql[list[Row]]:
+    """These statements; the rows of the last."""
+    rows: list[Row] = []
+    for statement in statements:
+        rows = yield statement
+    return rows
 
 
 def _ms(seconds: float) -> int:
@@ -382,35 +300,89 @@ class SqlStore(ABC):
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
-        return self._run(load, conversation, name)
+        text = "SELECT data, version FROM ullage_documents WHERE conversation = ? AND name = ?"
+        place = checked_name(conversation), checked_name(name, "name")
+        rows = self._run(in_turn, SqlStatement(text, place, alone=True))
+        return StoredDocument(_bytes(rows[0]), int(rows[0][1])) if rows else None
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """See `DocumentStore.save`."""
-        write_id = uuid.uuid4().hex
-        return self._run(save, conversation, name, data, after=after, write_id=write_id)
+        place, write_id = (checked_name(conversation), checked_name(name, "name")), uuid.uuid4().hex
+        write = SqlStatement(
+            "UPDATE ullage_documents SET version = version + 1, write_id = ?, data = ?"
+            " WHERE conversation = ? AND name = ? AND version = ? RETURNING version",
+            (write_id, data, *place, after),
+            alone=True,
+        )
+        if after == 0:
+            write = SqlStatement(
+                "INSERT INTO ullage_documents (conversation, name, version, write_id, data)"
+                " VALUES (?, ?, 1, ?, ?) ON CONFLICT (conversation, name) DO NOTHING RETURNING version",
+                (*place, write_id, data),
+                alone=True,
+            )
+        # A write that was done already, before the connection was lost, has its version.
+        look = SqlStatement(
+            "SELECT version FROM ullage_documents WHERE conversation = ? AND name = ? AND write_id = ?",
+            (*place, write_id),
+            alone=True,
+        )
+        rows = self._run(in_turn, write) or self._run(in_turn, look)
+        if not rows:
+            raise document_conflict(conversation, name, after)
+        return int(rows[0][0])
 
     def put_blob(self, conversation: str, data: bytes) -> str:
         """See `ConversationStore.put_blob`."""
-        return self._run(put_blob, conversation, data)
+        digest = hashlib.sha256(data).hexdigest()
+        # The update locks the row against a collection at the same time, which then sees the reference.
+        store = SqlStatement(
+            "INSERT INTO ullage_blobs (digest, stored_ms, data) VALUES (?, {now}, ?)"
+            " ON CONFLICT (digest) DO UPDATE SET stored_ms = {now}",
+            (digest, data),
+        )
+        refer = SqlStatement(
+            "INSERT INTO ullage_references (digest, conversation) VALUES (?, ?)"
+            " ON CONFLICT (digest, conversation) DO NOTHING",
+            (digest, checked_name(conversation)),
+        )
+        self._run(in_turn, store, refer)
+        return digest
 
     def blob(self, digest: str) -> bytes | None:
         """See `ConversationStore.blob`."""
-        return self._run(blob, digest)
+        text = "SELECT data FROM ullage_blobs WHERE digest = ?"
+        rows = self._run(in_turn, SqlStatement(text, (digest,), alone=True))
+        return checked_blob(digest, _bytes(rows[0]) if rows else None)
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `ConversationStore.collect`."""
-        return self._run(collect, unused_seconds=unused_seconds)
+        unused = SqlStatement(
+            "DELETE FROM ullage_blobs WHERE stored_ms <= {now} - ? AND NOT EXISTS"
+            " (SELECT 1 FROM ullage_references WHERE ullage_references.digest = ullage_blobs.digest)"
+            " RETURNING digest",
+            (_ms(unused_seconds),),
+        )
+        return len(self._run(in_turn, unused))
 
     def conversations(self) -> Iterator[str]:
         """See `ConversationStore.conversations`."""
-        yield from self._run(conversations)
+        names = SqlStatement(
+            "SELECT conversation FROM ullage_logs UNION SELECT conversation FROM ullage_documents"
+            " UNION SELECT conversation FROM ullage_references",
+            alone=True,
+        )
+        yield from (str(row[0]) for row in self._run(in_turn, names))
 
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
-        self._run(forget, conversation)
+        name = (checked_name(conversation),)
+        tables = ("logs", "chunks", "documents", "references")
+        texts = (f"DELETE FROM ullage_{table} WHERE conversation = ?" for table in tables)  # noqa: S608 - a fixed list
+        self._run(in_turn, *(SqlStatement(text, name) for text in texts))
 
 
-_DIALECT = SqlDialect(
+SQLITE = SqlDialect(
     now="CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", blob="BLOB", mark="?"
 )
 
@@ -472,7 +444,7 @@ class SqliteStore(SqlStore):
         self._connection: sqlite3.Connection | None = None
         try:
             self._connection = self._opened(create=create, wait_seconds=wait_seconds)
-            self._run(migrated, _DIALECT, self.path, create=create)
+            self._run(migrated, SQLITE, self.path, create=create)
         except BaseException as exc:
             self.close()
             if isinstance(exc, StoreError):
@@ -531,9 +503,222 @@ class SqliteStore(SqlStore):
         try:
             statement = next(flow)
             while True:
-                text = _DIALECT.written(statement.text)
+                text = SQLITE.written(statement.text)
                 rows: list[Row] = connection.execute(text, statement.values).fetchall()
                 statement = flow.send(rows)
         except StopIteration as stop:
             result: T = stop.value
             return result
+
+
+POSTGRES = SqlDialect(
+    now="(extract(epoch from clock_timestamp()) * 1000)::bigint",
+    blob="BYTEA",
+    mark="%s",
+    alone="SELECT pg_advisory_xact_lock(7235414725941)",  # a number of its own
+)
+
+
+def psycopg_module(name: str) -> Any:
+    """A module of psycopg; `MissingExtra`: it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as exc:
+        raise MissingExtra(name, "postgres") from exc
+
+
+def without_password(address: str) -> str:
+    """A database's address, for errors and logs."""
+    info = psycopg_module("psycopg.conninfo")
+    try:
+        parts = info.conninfo_to_dict(address)
+    except psycopg_module("psycopg").Error:
+        return "postgresql"
+    return f"postgresql://{parts.get('host', '')}/{parts.get('dbname', '')}"
+
+
+class PostgresStore(SqlStore):
+    """A `ConversationStore` in PostgreSQL 12 or later, with psycopg 3.
+
+    Each write is committed when it returns, as durable as the server's `synchronous_commit` makes it. After a lost
+    connection the transaction is repeated.
+
+    Args:
+        address: A connection string or `postgresql://` address; missing parts come from the environment (`PGHOST`, `PGPASSWORD`, …).
+        create: Whether to create tables, and to migrate those of an older version.
+        connections: Maximum connections, one per working thread.
+        retry_seconds: How long a lost server is waited for.
+
+    Raises:
+        MissingExtra: psycopg is not installed.
+        StoreError: The server cannot be reached, refuses, or a later version of Ullage made the tables.
+    """
+
+    def __init__(
+        self, address: str, *, create: bool = True, connections: int = 4, retry_seconds: float = 30
+    ) -> None:
+        self._psycopg: Any = psycopg_module("psycopg")
+        self.place, self._retry = without_password(address), retry_seconds
+        # A pool reports only that it got no connection; this reports why.
+        try:
+            self._psycopg.connect(address, connect_timeout=10).close()
+        except self._psycopg.Error as exc:
+            raise _store_error(exc, self.place) from exc
+        self._pool: Any = psycopg_module("psycopg_pool").ConnectionPool(
+            address, open=True, **_pool_options(connections, retry_seconds)
+        )
+        try:
+            self._run(migrated, POSTGRES, self.place, create=create)
+        except BaseException:
+            self.close()
+            raise
+
+    _at_once = True
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self.place!r})"
+
+    def close(self) -> None:
+        """See `ConversationStore.close`."""
+        self._pool.close()
+
+    def _run(self, flow: Callable[P, Sql[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        # Lost connections, deadlocks and an exhausted pool are of this class.
+        lost = (self._psycopg.OperationalError,)
+        try:
+            return persist(lambda: self._once(flow(*args, **kwargs)), lost, self._retry)
+        except self._psycopg.Error as exc:
+            raise _store_error(exc, self.place) from exc
+
+    def _once(self, flow: Sql[T]) -> T:
+        with ExitStack() as opened:
+            connection = opened.enter_context(self._pool.connection())
+            cursor = opened.enter_context(connection.cursor())
+            whole = True
+            try:
+                statement: SqlStatement = next(flow)
+                while True:
+                    if whole and not statement.alone:
+                        opened.enter_context(connection.transaction())
+                        whole = False
+                    cursor.execute(POSTGRES.written(statement.text), statement.values)
+                    rows: list[Row] = cursor.fetchall() if cursor.description else []
+                    statement = flow.send(rows)
+            except StopIteration as stop:
+                result: T = stop.value
+        return result
+
+
+def _pool_options(connections: int, retry_seconds: float) -> dict[str, Any]:
+    return {
+        "min_size": 1,
+        "max_size": connections,
+        "timeout": min(10, max(1, retry_seconds)),
+        "kwargs": {"autocommit": True},
+    }
+
+
+def _store_error(exc: Exception, place: str) -> StoreError:
+    return StoreError(str(exc).strip().split("\n")[0], path=place)
+
+
+class AsyncPostgresStore:
+    """An `AsyncLogStore` on the tables of `PostgresStore`, with psycopg 3; open one with `await AsyncPostgresStore.open(address)`.
+
+    Args:
+        pool: An open psycopg pool.
+        place: For errors.
+        retry_seconds: How long a lost server is waited for.
+    """
+
+    def __init__(self, pool: object, *, place: str, retry_seconds: float = 30) -> None:
+        self._pool: Any = pool
+        self.place, self._retry = place, retry_seconds
+        self._psycopg: Any = psycopg_module("psycopg")
+
+    @classmethod
+    async def open(
+        cls, address: str, *, create: bool = True, connections: int = 4, retry_seconds: float = 30
+    ) -> Self:
+        """Open a store, with the arguments and errors of `PostgresStore`.
+
+        Raises:
+            MissingExtra, StoreError: See `PostgresStore`.
+        """
+        psycopg, place = psycopg_module("psycopg"), without_password(address)
+        try:
+            one = await psycopg.AsyncConnection.connect(address, connect_timeout=10)
+            await one.close()
+        except psycopg.Error as exc:
+            raise _store_error(exc, place) from exc
+        pool = psycopg_module("psycopg_pool").AsyncConnectionPool(
+            address, open=False, **_pool_options(connections, retry_seconds)
+        )
+        store = cls(pool, place=place, retry_seconds=retry_seconds)
+        await pool.open()
+        try:
+            await store._run(migrated, POSTGRES, place, create=create)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    def __repr__(self) -> str:
+        return f"AsyncPostgresStore({self.place!r})"
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._pool.close()
+
+    async def _run(self, flow: Callable[P, Sql[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        lost = (self._psycopg.OperationalError,)
+        try:
+            return await apersist(lambda: self._once(flow(*args, **kwargs)), lost, self._retry)
+        except self._psycopg.Error as exc:
+            raise _store_error(exc, self.place) from exc
+
+    async def _once(self, flow: Sql[T]) -> T:
+        async with AsyncExitStack() as opened:
+            connection = await opened.enter_async_context(self._pool.connection())
+            cursor = await opened.enter_async_context(connection.cursor())
+            whole = True
+            try:
+                statement: SqlStatement = next(flow)
+                while True:
+                    if whole and not statement.alone:
+                        await opened.enter_async_context(connection.transaction())
+                        whole = False
+                    await cursor.execute(POSTGRES.written(statement.text), statement.values)
+                    rows: list[Row] = await cursor.fetchall() if cursor.description else []
+                    statement = flow.send(rows)
+            except StopIteration as stop:
+                result: T = stop.value
+        return result
+
+    async def read(self, conversation: str, start: int = 0) -> bytes:
+        """See `LogStore.read`."""
+        return await self._run(read, conversation, start)
+
+    async def end(self, conversation: str) -> int:
+        """See `LogStore.end`."""
+        return await self._run(end, conversation)
+
+    async def append(
+        self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
+    ) -> int:
+        """See `LogStore.append`."""
+        return await self._run(
+            append, conversation, data, at=at, write_id=write_id, lease=lease, at_once=True
+        )
+
+    async def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
+        """See `LogStore.acquire`."""
+        return await self._run(acquire, conversation, owner, seconds)
+
+    async def renew(self, lease: Lease, seconds: float) -> Lease:
+        """See `LogStore.renew`."""
+        return await self._run(renew, lease, seconds)
+
+    async def release(self, lease: Lease) -> None:
+        """See `LogStore.release`."""
+        await self._run(release, lease)

@@ -217,7 +217,7 @@ class StoredNotes:
 
     def commit(self, text: str, *, based_on: str, lock: Lock) -> bool:
         """See `NotesFolder.commit`."""
-        self._check(lock)
+        lock.check(self._named(_LOCK))
         now = self._load(NOTES)
         if digest_of_notes(now.data if now else None) != based_on:
             return False
@@ -233,7 +233,7 @@ class StoredNotes:
 
     def save(self, data: bytes, *, lock: Lock) -> None:
         """See `NotesFolder.save`."""
-        self._check(lock)
+        lock.check(self._named(_LOCK))
         self._record_version = self._store.save(
             self._conversation, _document(STATE), data, after=self._record_version
         )
@@ -262,10 +262,6 @@ class StoredNotes:
             if stored is not None and _until(stored) > now:
                 return max(0.0, (now - int(orjson.loads(stored.data)["from_ms"])) / 1000)
         return None
-
-    def _check(self, lock: Lock) -> None:
-        if not lock.held:
-            raise LogConflict(f"{self._named(_LOCK)}: the update was given up as stuck")
 
     def _load(self, name: str) -> StoredDocument | None:
         return self._store.load(self._conversation, _document(name))

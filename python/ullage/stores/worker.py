@@ -32,45 +32,6 @@ if TYPE_CHECKING:
     from ullage.policy import Policy
 
 
-class Heartbeat:
-    """Renews leases in a thread, after a third of their length, so that a long call to a model does not lose a conversation."""
-
-    def __init__(self, renew: Callable[[Lease, float], Lease], seconds: float) -> None:
-        self._renew, self._seconds = renew, seconds
-        self._leases: dict[str, Lease] = {}
-        self._one, self._stop = threading.Lock(), threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def keep(self, lease: Lease) -> None:
-        """Start renewing this lease."""
-        with self._one:
-            self._leases[lease.conversation] = lease
-            if self._thread is None:
-                name = "ullage-leases"
-                self._thread = threading.Thread(target=self._beat, name=name, daemon=True)
-                self._thread.start()
-
-    def forget(self, lease: Lease) -> None:
-        """Stop renewing it."""
-        with self._one:
-            self._leases.pop(lease.conversation, None)
-
-    def close(self) -> None:
-        """End the thread."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _beat(self) -> None:
-        while not self._stop.wait(self._seconds / 3):
-            with self._one:
-                leases = list(self._leases.values())
-            for lease in leases:
-                # Failures are retried, and the next write notices a lost lease.
-                with suppress(UllageError):
-                    self._renew(lease, self._seconds)
-
-
 class Checkout:
     """A conversation that this worker holds.
 
@@ -178,9 +139,10 @@ class Worker:
         self._seconds, self._most = lease_seconds, most_kept
         self._policy, self._of, self._outside = policy, of, outside
         self._idle_checkouts: OrderedDict[str, Checkout] = OrderedDict()
-        self._out: set[str] = set()
-        self._one = threading.Lock()
-        self._beat = Heartbeat(store.renew, lease_seconds)
+        # Conversations that are checked out, and their leases while these are to be renewed.
+        self._out: dict[str, Lease | None] = {}
+        self._one, self._closed = threading.Lock(), threading.Event()
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Worker:
         return self
@@ -190,7 +152,9 @@ class Worker:
 
     def close(self) -> None:
         """Stop renewing leases; the store stays open."""
-        self._beat.close()
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
         self._idle_checkouts.clear()
 
     def __repr__(self) -> str:
@@ -217,20 +181,39 @@ class Worker:
         with self._one:
             if checked_name(conversation) in self._out:
                 raise LeaseHeld(conversation, self.owner)
-            self._out.add(conversation)
+            self._out[conversation] = None
         try:
             acquire = partial(self.store.acquire, conversation, self.owner, self._seconds)
             lease = persist(acquire, (LeaseHeld,), wait_seconds)
-            self._beat.keep(lease)
+            self._keep(lease)
             try:
                 yield from self._held(lease, at_end=at_end)
             finally:
-                self._beat.forget(lease)
+                with self._one:
+                    self._out[conversation] = None
                 with suppress(UllageError):  # it ends by itself
                     self.store.release(lease)
         finally:
             with self._one:
-                self._out.discard(conversation)
+                del self._out[conversation]
+
+    def _keep(self, lease: Lease) -> None:
+        """Renew a lease in a thread, so that a long call to a model does not lose the conversation."""
+        with self._one:
+            self._out[lease.conversation] = lease
+            if self._thread is None:
+                name = "ullage-leases"
+                self._thread = threading.Thread(target=self._renew, name=name, daemon=True)
+                self._thread.start()
+
+    def _renew(self) -> None:
+        while not self._closed.wait(self._seconds / 3):
+            with self._one:
+                leases = [lease for lease in self._out.values() if lease is not None]
+            for lease in leases:
+                # Failures are retried, and the next write notices a lost lease.
+                with suppress(UllageError):
+                    self.store.renew(lease, self._seconds)
 
     def _held(self, lease: Lease, *, at_end: bool) -> Iterator[Checkout]:
         name, to = lease.conversation, None if at_end else self.store
@@ -296,10 +279,9 @@ class AsyncCheckout(Checkout):
         manager: ContextManager,
         log: StoredLog,
         store: AsyncLogStore,
-        lease: Lease,
     ) -> None:
         super().__init__(conversation, manager, log)
-        self._store, self._lease = store, lease
+        self._store = store
 
     async def commit(self) -> None:
         """Write everything since the last commit at once, all or nothing.
@@ -311,8 +293,9 @@ class AsyncCheckout(Checkout):
         """
         at, data = self._log.pending
         if data:
+            write_id, lease = uuid.uuid4().hex, self._log.lease
             end = await self._store.append(
-                self.conversation, data, at=at, write_id=uuid.uuid4().hex, lease=self._lease
+                self.conversation, data, at=at, write_id=write_id, lease=lease
             )
             self._log.stored(end)
 
@@ -375,7 +358,7 @@ class AsyncWorker:
                 data = await self.store.read(conversation)
                 log = StoredLog(None, conversation, data, lease)
                 manager = begun(log, self._policy, self._outside.copy())
-                held = AsyncCheckout(conversation, manager, log, self.store, lease)
+                held = AsyncCheckout(conversation, manager, log, self.store)
                 yield held
                 await held.commit()
                 log.close()

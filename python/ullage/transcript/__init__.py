@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 from ullage._start import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.transcript.conversation import (
-        Conversation as Conversation,
-        ResumeReport as ResumeReport,
-    )
+    from ullage.transcript.conversation import Conversation as Conversation
     from ullage.transcript.index import (
         Transcript as Transcript,
         messages_after_boundary,
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["messages_after_boundary"]
 
 _HOMES = {
-    "conversation": "Conversation ResumeReport",
+    "conversation": "Conversation",
     "index": "Transcript messages_after_boundary resume",
     "log": "TranscriptLog",
 }

@@ -340,6 +340,23 @@ def lock_file(fd: int, path: str, *, wait: bool = False) -> None:
         raise StoreError(_reason(exc), path=path) from exc
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock that is a file of its own, made if it is missing, until the block or the process ends; waits for others.
+
+    Raises:
+        StoreError: It cannot be opened, or the system has no locks there.
+    """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    with reported(path):
+        fd = os.open(path, flags, 0o600)
+    try:
+        lock_file(fd, str(path), wait=True)
+        yield
+    finally:
+        os.close(fd)
+
+
 Durability = Literal["none", "flush", "fsync"]
 
 _TREE_TYPES = ("user", "assistant", "system", "attachment", "progress")

@@ -368,16 +368,13 @@ def _loose(text: str, history: Sequence[Item]) -> list[int]:
     return [at for at, line in lines if check.unknown(line, source)]
 
 
-def compaction_record(
-    items: Sequence[Item], result: Any, *, log: Iterable[Item] = (), model: str = ""
-) -> Record:
+def compaction_record(items: Sequence[Item], result: Any, *, log: Iterable[Item] = ()) -> Record:
     """The record of one compaction of a list or a session, a line to write next to it.
 
     Args:
         items: What was compacted.
         result: The `CompactionResult`.
         log: Lines of the transcript that the checker will read, as JSON objects; none: it reads `items`.
-        model: What wrote the summary; empty: what the result names, if that is a model.
     """
     recorder, done = Recorder(), _Compaction(items, result, list(log))
     return recorder.sealed(
@@ -388,7 +385,7 @@ def compaction_record(
             [f"compact:{place}" if at is None else at for place, at in enumerate(done.origin)],
             logged=done.logged,
             acts=done.acts,
-            model=model or done.model,
+            model=done.model,
             tokens=result.report.tokens_after,
         )
     )
@@ -446,11 +443,8 @@ class RecordFile:
         shown: Sequence[Item],
         origin: Sequence[int | None],
         *,
-        acts: Sequence[Sequence[Any]] = (),
-        tokens: int = 0,
-        head: object = None,
-        form: Mapping[str, object] | None = None,
         elsewhere: Sequence[Item] | None = None,
+        **more: Any,
     ) -> None:
         """Append those messages that the file does not hold yet, and the record of what is sent in their place.
 
@@ -458,11 +452,8 @@ class RecordFile:
             messages: The whole conversation; where it is not the one before and more, the record begins from nothing.
             shown: What is sent.
             origin: For each of these the position of the message that it is made of; `None`: Ullage wrote it.
-            acts: See `Recorder.record`, as of what follows.
-            tokens: See there.
-            head: See there.
-            form: See there.
             elsewhere: Another file holds the messages; these of what was made too. `None`: this file is to hold all.
+            **more: `acts`, `tokens`, `head` and `form` of `Recorder.record`.
 
         Raises:
             InvalidMessage: JSON cannot hold a message; nothing was written.
@@ -489,10 +480,10 @@ class RecordFile:
                 f"view:{place}" if at is None or firsts[at] != place else at
                 for place, at in enumerate(origin)
             ]
+            logged, model = elsewhere or (), self._model
             record = self._recorder.record(
-                messages, shown, shown, sources,
-                logged=elsewhere or (), acts=acts, model=self._model, tokens=tokens, head=head, form=form,
-            )  # fmt: skip
+                messages, shown, shown, sources, logged=logged, model=model, **more
+            )
             file.append(b"".join([*lines, line_of(self._recorder.sealed(record), 0)]))
             self._digests, self._end = digests, file.end
             self._held |= new.keys()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ullage._start import optional
 from ullage.exceptions import InvalidNote, LogConflict, PathRefused, StoreError, UllageError
-from ullage.transcript.log import lock_file
+from ullage.transcript.log import locked
 
 if TYPE_CHECKING:
     from anthropic.lib.tools import BetaAbstractMemoryTool
@@ -178,7 +178,7 @@ _FORBIDDEN: Final = frozenset('<>:"|?*\\')
 _SCRIPTS: Final = frozenset(("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"))
 """Scripts whose letters are drawn alike."""
 
-_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_FOLLOW
 
 
@@ -505,9 +505,8 @@ class MemoryFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.sandbox = Sandbox(self.path)
-        self._cache: dict[str, tuple[FileInfo, Note | Problem]] = {}
+        self._cache: dict[str, tuple[FileInfo, Note | Problem]] = {}  # newest first
         self._stamp: list[tuple[str, int, int]] | None = None
-        self._heads: list[Note | Problem] = []
         self._mutex, self._depth = threading.RLock(), 0
         self.version = 0  # grows with every change that was seen
 
@@ -575,11 +574,11 @@ class MemoryFolder:
         if stamp != self._stamp:
             files = self.sandbox.files(suffix=".md")
             infos = [info for info in files if info.path.rpartition("/")[2] != INDEX]
+            infos.sort(key=lambda info: (-info.changed_ns, info.path))
             self._cache = {info.path: self._read_head(info) for info in infos}
-            newest = sorted(infos, key=lambda info: (-info.changed_ns, info.path))
-            self._stamp, self._heads = stamp, [self._cache[info.path][1] for info in newest]
+            self._stamp = stamp
             self.version += 1
-        return self._heads
+        return [head for _, head in self._cache.values()]
 
     def _read_head(self, info: FileInfo) -> tuple[FileInfo, Note | Problem]:
         cached = self._cache.get(info.path)
@@ -682,15 +681,12 @@ class MemoryFolder:
                 return
             with _named_errors(str(self.path)):
                 self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-                flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-                handle = os.open(self.path / ".lock", flags, 0o600)
-            lock_file(handle, str(self.path), wait=True)
-            self._depth += 1
-            try:
-                yield
-            finally:
-                self._depth -= 1
-                os.close(handle)
+            with locked(self.path / ".lock"):
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    self._depth -= 1
 
     @staticmethod
     def _join(part: str, name: str) -> str:

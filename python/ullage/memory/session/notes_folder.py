@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 from ullage.exceptions import LogConflict, StoreError
 from ullage.recall.store import write_whole
-from ullage.transcript.log import lock_file
+from ullage.transcript.log import lock_file, reported
 
 NOTES = "summary.md"
 PREVIOUS = "previous.md"
@@ -61,6 +61,11 @@ class Lock:
     def held(self) -> bool:
         """Whether it is still held: a stuck updater can be put out."""
         return self._unlock is not None
+
+    def check(self, place: object) -> None:
+        """Raise `LogConflict`, in the name of this place, if it is not held any more."""
+        if not self.held:
+            raise LogConflict(f"{place}: the update was given up as stuck")
 
     def release(self) -> None:
         """Give it up; twice is harmless."""
@@ -108,7 +113,7 @@ _LOCK = ".lock"
 _PART = ".part"
 
 _DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_COMMON = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class NotesFolder:
@@ -159,13 +164,13 @@ class NotesFolder:
             StoreError: It cannot be written; the old file is intact.
         """
         with self._opened_new() as folder:
-            self._check(lock)
+            lock.check(self.path)
             now = folder.read(NOTES)
             if digest_of_notes(now) != based_on:
                 return False
             if now is not None:
                 folder.write(PREVIOUS, now)
-            self._check(lock)
+            lock.check(self.path)
             folder.write(NOTES, text.encode("utf-8", "replace"))
         return True
 
@@ -177,12 +182,8 @@ class NotesFolder:
             StoreError: It cannot be written.
         """
         with self._opened_new() as folder:
-            self._check(lock)
+            lock.check(self.path)
             folder.write(STATE, data)
-
-    def _check(self, lock: Lock) -> None:
-        if not lock.held:
-            raise LogConflict(f"{self.path}: the update was given up as stuck")
 
     def lock(self) -> Lock:
         """Become the one updater of this session.
@@ -205,7 +206,7 @@ class NotesFolder:
 
     @contextmanager
     def _opened_new(self) -> Iterator[_Folder]:
-        with _reported(self.path):
+        with reported(self.path):
             for guarded in self._guarded:
                 _refuse_link(guarded)
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -215,7 +216,7 @@ class NotesFolder:
     @contextmanager
     def _opened(self, inside: str = "") -> Iterator[_Folder | None]:
         place = self.path / inside if inside else self.path
-        with _reported(place):
+        with reported(place):
             for guarded in self._guarded:
                 _refuse_link(guarded)
             try:
@@ -317,14 +318,3 @@ def _refuse_link(path: Path) -> None:
     is_junction: Callable[[], bool] = getattr(path, "is_junction", lambda: False)
     if path.is_symlink() or is_junction():
         raise StoreError("is a link, which is not followed", path=str(path))
-
-
-@contextmanager
-def _reported(path: Path) -> Iterator[None]:
-    """Faults of the system as `StoreError`."""
-    try:
-        yield
-    except StoreError:
-        raise
-    except OSError as exc:
-        raise StoreError((exc.strerror or str(exc)).lower(), path=str(path)) from exc

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -36,22 +36,12 @@ class Section:
 
     title: str  # the heading's text; empty for the part before the first heading
     about: str  # the line in italics; empty if there is none
-    body: str  # what follows, without blank lines at its ends
+    body: str = field(repr=False)  # what follows, without blank lines at its ends
 
     def text(self, body: str | None = None) -> str:
         """The section as it is written, perhaps with another body."""
         heading = f"# {self.title}" if self.title else ""
         return "\n".join(filter(None, (heading, self.about, self.body if body is None else body)))
-
-    def __repr__(self) -> str:
-        return f"Section({self.title!r}, {len(self.body)} characters)"
-
-
-class Skeleton(NamedTuple):
-    """What no edit may change: headings and lines in italics, in their order; and whether every fence is closed."""
-
-    lines: tuple[tuple[str, str], ...]
-    closed: bool
 
 
 def parse_notes(text: str) -> list[Section]:
@@ -59,10 +49,10 @@ def parse_notes(text: str) -> list[Section]:
     return _read(text)[0]
 
 
-def skeleton(text: str) -> Skeleton:
-    """The part of notes that edits must leave alone."""
+def skeleton(text: str) -> tuple[list[tuple[str, str]], bool]:
+    """What no edit may change: headings and lines in italics, in their order; and whether every fence is closed."""
     sections, closed = _read(text)
-    return Skeleton(tuple((s.title, s.about) for s in sections if s.title), closed)
+    return [(s.title, s.about) for s in sections if s.title], closed
 
 
 def is_blank(text: str, template: str = DEFAULT_TEMPLATE) -> bool:
@@ -223,11 +213,8 @@ _PROSE_TAGS = frozenset(
 class NotesEdit:
     """One replacement: `old`, which must occur in the notes exactly once, becomes `new`."""
 
-    old: str
-    new: str
-
-    def __repr__(self) -> str:
-        return f"Edit({len(self.old)} → {len(self.new)} characters)"
+    old: str = field(repr=False)
+    new: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.messages import THINKING
-from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript
+from ullage.transcript.formats import OpenedFile, ReadSession, ReadTranscript
 
 _BLOCKS = ("tool_use", "tool_result", *THINKING, "server_tool_use")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ullage.messages import Block
 from ullage.providers._common import dumps
-from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, usage_of
+from ullage.transcript.formats import OpenedFile, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
 

@@ -19,7 +19,7 @@ from ullage.providers.openai_responses import (
     _message_in as message_in,
     _side_of as side_of,
 )
-from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, usage_of
+from ullage.transcript.formats import OpenedFile, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")

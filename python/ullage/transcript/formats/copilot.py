@@ -7,7 +7,7 @@ from typing import Any
 
 from ullage.messages import Block
 from ullage.providers._common import dumps
-from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript
+from ullage.transcript.formats import OpenedFile, ReadSession, ReadTranscript
 
 _TYPES = ("session.start", "system.message", "user.message", "assistant.message")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ullage.providers import gemini
 from ullage.providers._common import dumps
-from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, usage_of
+from ullage.transcript.formats import OpenedFile, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
 _SNAPSHOT = "<state_snapshot>"

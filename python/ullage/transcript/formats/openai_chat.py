@@ -8,7 +8,7 @@ from typing import Any
 
 from ullage.providers import openai_chat
 from ullage.providers._common import FOREIGN, carrying
-from ullage.transcript.formats._model import (
+from ullage.transcript.formats import (
     OpenedFile,
     ReadSession,
     ReadTranscript,

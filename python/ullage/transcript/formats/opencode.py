@@ -14,7 +14,7 @@ import orjson
 
 from ullage.messages import CLEARED, Block
 from ullage.providers._common import carrying
-from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, usage_of
+from ullage.transcript.formats import OpenedFile, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
 _INTERRUPTED = "[Tool execution was interrupted]"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ullage.transcript.formats._model import OpenedFile, ReadTranscript
+from ullage.transcript.formats import OpenedFile, ReadTranscript
 from ullage.transcript.formats.openai_chat import chat_session, is_chat
 from ullage.transcript.records import as_mapping
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ullage.messages import Block, is_summary
 from ullage.providers._common import carrying
-from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, usage_of
+from ullage.transcript.formats import OpenedFile, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.records import as_mapping
 
 FLAGS = ("isMeta", "isCompactSummary")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.transcript.formats._model import OpenedFile, ReadTranscript
+from ullage.transcript.formats import OpenedFile, ReadTranscript
 from ullage.transcript.formats.openai_chat import chat_session, measure
 from ullage.transcript.records import as_mapping
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript
+from ullage.transcript.formats import OpenedFile, ReadSession, ReadTranscript
 from ullage.transcript.formats.openai_chat import chat_session, is_chat, measured, numbered
 
 
@@ -31,15 +31,13 @@ def read(source: OpenedFile) -> ReadTranscript:
     if isinstance(document, Mapping) and "simulations" in document:
         return ReadTranscript("tau2", numbered(_simulations(document, source)))
     if isinstance(document, list):
-        trajectories = (_trajectory(source, item, index) for index, item in enumerate(document))
-        return ReadTranscript("tau_bench", numbered(trajectories))
+        sessions = []
+        for index, item in enumerate(document):
+            name = f"task-{item.get('task_id', index)}-trial-{item.get('trial', 0)}"
+            sessions.append(chat_session(source, name, item.get("traj") or ()))
+        return ReadTranscript("tau_bench", numbered(sessions))
     examples = [_few_shot(number, line) for number, line in source.lines()]
     return ReadTranscript("tau_bench", examples)
-
-
-def _trajectory(source: OpenedFile, item: Mapping[str, Any], index: int) -> ReadSession:
-    name = f"task-{item.get('task_id', index)}-trial-{item.get('trial', 0)}"
-    return chat_session(source, name, item.get("traj") or ())
 
 
 # ---- tau2 ----------------------------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""What was said in a session from its first message on, fed to a context manager request by request; and what that does to the provider's cache."""
+"""Replays a real session turn by turn through every level, as if it were live, with its cost.
+
+`script_of` extracts what was said in a session, compacted or not; `replay_session` feeds it to a context manager
+and records every request; `costs_by_size` says what it costs at several working sizes, and what it loses. Nothing is written and no model is asked.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +27,10 @@ from ullage.policy import Policy
 from ullage.providers import anthropic
 from ullage.recall.store import MemoryStore
 from ullage.sessions import Session
-from ullage.transcript.formats._model import whole_count
-from ullage.transcript.records import as_mapping, metadata_of
+from ullage.transcript.records import as_mapping, metadata_of, whole_count
 from ullage.transcript.render import to_messages
+
+__all__ = ["costs_by_size", "replay_session", "script_of"]
 
 MOST_OVERHEAD = 60_000
 """Maximum tokens for system prompt and tools; a larger first figure includes something else."""
@@ -381,7 +386,7 @@ _TELLING = re.compile(
 _COMMAND = re.compile(r"(?:^|&&|\|\||;|\|)\s*((?:[a-z][\w.-]*)(?: [a-z][\w:-]+)?)")
 
 
-def names_of_call(arguments: Any) -> set[str]:
+def names_of_call(arguments: object) -> set[str]:
     """Paths, symbols, ids, commands, options and names of errors in the parameters of a call."""
     names = {name for text in _strings(arguments) for name in names_in(text)}
     if isinstance(arguments, dict):
@@ -397,7 +402,7 @@ def names_in(text: str) -> set[str]:
     return {"/".join(word.split("/")[-2:]) for word in words if _TELLING.search(word)}
 
 
-def _strings(value: Any) -> list[str]:
+def _strings(value: object) -> list[str]:
     """All texts in it, at any depth."""
     if isinstance(value, str):
         return [value]
