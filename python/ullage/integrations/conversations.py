@@ -30,7 +30,7 @@ from typing import (
 
 from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
 from ullage._engine import core
-from ullage._start import installed, refuse_older
+from ullage._start import installed, oldest_releases, refuse_older
 from ullage.exceptions import MissingExtra
 from ullage.manager.whole_list import ListView, sent_steps
 from ullage.messages import Item, SystemPrompt, Tools
@@ -475,43 +475,18 @@ def tool_definitions(
     ]
 
 
-# Which releases of the frameworks the integrations are tested with: each extra of `pyproject.toml` begins with the oldest.
-
-
-class Tested(NamedTuple):
-    """A framework's releases."""
-
-    package: str  # as the package index names it
-    oldest: str  # `make integration-frameworks-oldest` tests it; an older one is refused
-    newest: str  # `make integration-frameworks` tests it
-
-
-TESTED: Final = {
-    "langchain": Tested("langchain", "1.4.0", "1.4.7"),
-    "pydantic-ai": Tested("pydantic-ai-slim", "2.62.0", "2.62.0"),
-    "openai-agents": Tested("openai-agents", "0.21.1", "0.24.0"),
-    "strands": Tested("strands-agents", "1.30.0", "1.62.0"),
-    "google-adk": Tested("google-adk", "2.6.0", "2.13.0"),
-    "smolagents": Tested("smolagents", "1.22.0", "1.26.0"),
-    "agent-framework": Tested("agent-framework-core", "1.10.0", "1.23.0"),
-    "inspect-ai": Tested("inspect-ai", "0.3.200", "0.3.285"),
-    "llama-index": Tested("llama-index-core", "0.14.14", "0.14.25"),
-    "litellm": Tested("litellm", "1.90.0", "1.106.2"),
-    "claude-agent-sdk": Tested("claude-agent-sdk", "0.2.187", "0.2.187"),
-}
-"""By extra."""
-
-
 @contextmanager
 def framework(extra: str) -> Iterator[None]:
-    """Around the imports of a framework.
+    """Around the imports of a framework; its extra begins with the oldest release that is tested (`docs/integrations.md`).
 
     Raises:
-        MissingExtra: It is older than the releases that are tested, is not installed, or lacks what is imported; names both versions.
+        MissingExtra: It is older than that, is not installed, or lacks what is imported; names both versions.
     """
-    package, oldest, _ = TESTED[extra]
-    refuse_older(package, oldest, extra)
+    releases = oldest_releases(extra)
+    for package, oldest in releases:
+        refuse_older(package, oldest, extra)
     try:
         yield
     except ImportError as exc:
+        package, oldest = next(iter(releases), (extra, ""))
         raise MissingExtra(package, extra, found=installed(package), needed=oldest) from exc
