@@ -122,7 +122,7 @@ def test_without_any_the_extra_is_named(monkeypatch):
 OURS = (
     "anthropic>=2.0.0; extra == 'anthropic'",
     "langchain>=1.4.0; extra == 'langchain'",
-    "psycopg[binary,pool]>=3.2.1; extra == \"postgres\"",
+    'psycopg[binary,pool]>=3.2.1; extra == "postgres"',
 )
 
 

@@ -47,13 +47,14 @@ def main(argv: list[str] | None = None) -> int:
         gc.set_threshold(100_000, 20, 20)
     event = words[0] if words else ""
     try:
-        with _deadline(_seconds()):
-            data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
-            output = answer(event, data)
+        _ring_after(_seconds())
+        output = answer(event, sys.stdin.buffer.read(MAX_INPUT_BYTES + 1))
+        _ring_after(0)
         if output:
             sys.stdout.write(output)
             sys.stdout.flush()
     except BaseException as exc:  # the client must go on whatever happens here
+        _ring_after(0)
         log_fault(event, exc)
         _silence()
     if argv is None:
@@ -394,27 +395,17 @@ def _seconds() -> float:
         return LIMIT_SECONDS
 
 
-class _deadline:
-    """A time limit for a block, on systems with an alarm signal."""
+def _ring_after(seconds: float) -> None:
+    """Set the time limit, on systems with an alarm signal; 0: there is none any more."""
+    import signal
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, _too_late)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    def __enter__(self) -> None:
-        import signal
 
-        if hasattr(signal, "setitimer"):
-            signal.signal(signal.SIGALRM, self._ring)
-            signal.setitimer(signal.ITIMER_REAL, self._seconds)
-
-    def __exit__(self, *exc: object) -> None:
-        import signal
-
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _ring(self, *about: object) -> None:
-        raise _TooLateError(f"not done within {self._seconds:g} s")
+def _too_late(*about: object) -> None:
+    raise _TooLateError(f"not done within {_seconds():g} s")
 
 
 def log_fault(event: str, exc: BaseException) -> None:

@@ -17,6 +17,7 @@ import aiohttp
 import orjson
 import uvicorn
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import Mount
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -27,7 +28,6 @@ from ullage.proxy.compaction_answers import (
     MARK,
     ClientAnswer,
     HandedOut,
-    LocalAnswer,
     answer_by_code,
     completed,
     with_opened_items,
@@ -69,7 +69,7 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        answer = ClientAnswer(send)
+        answer = ClientAnswer(scope, receive, send)
         try:
             incoming = Incoming(scope, receive, self.settings)
             self._check(incoming)
@@ -131,7 +131,7 @@ class Gateway:
         else:
             await self._fit(self.fitter, call, answer)
 
-    async def _by_code(self, asked: AskedCompaction, call: ClientCall) -> LocalAnswer | None:
+    async def _by_code(self, asked: AskedCompaction, call: ClientCall) -> Response | None:
         own, keep = self._handed_out, self.settings.hand_over
         try:
             return await asyncio.to_thread(answer_by_code, asked, call, own, keep_for_hook=keep)
