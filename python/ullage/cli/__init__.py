@@ -15,9 +15,6 @@ from collections.abc import Sequence
 from ullage._version import VERSION
 from ullage.exceptions import MissingExtra, UllageError
 
-EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
-
 
 def _complain(error: UllageError | OSError, *, as_json: bool) -> int:
     hint, message = getattr(error, "hint", ""), str(error)
@@ -31,7 +28,7 @@ def _complain(error: UllageError | OSError, *, as_json: bool) -> int:
     _tell(f"error: {message}")
     if hint:
         _tell(f"hint: {hint}")
-    return EXIT_BAD_INPUT
+    return 2
 
 
 def _tell(text: str) -> None:
@@ -96,6 +93,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         print("interrupted; every change made so far is reported above", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return 130
     except (UllageError, OSError) as exc:
         return _complain(exc, as_json="--json" in words)

@@ -18,8 +18,6 @@ from ullage.transcript import TranscriptLog
 
 _NAME = "ullage"
 _MODEL = "claude-opus-5-5"
-_WINDOW = WindowSettings(auto_compact_window=200_000)
-"""The default working size of a manager, which the session nearly fills."""
 
 
 def demo_command(
@@ -41,7 +39,9 @@ def demo_command(
     folder.mkdir(parents=True, exist_ok=True)
     example = scenario(seed, tokens=size, model=_MODEL)
     before = _write(example, folder / f"session-{seed}.jsonl")
-    report = inspect_cli.report_of(inspect_opened(before), settings=_WINDOW)
+    # The default working size of a manager, which the session nearly fills.
+    settings = WindowSettings(auto_compact_window=200_000)
+    report = inspect_cli.report_of(inspect_opened(before), settings=settings)
     output = folder / f"session-{seed}.compacted.jsonl"
     # The summary names only the file: with its folder the size would differ from run to run.
     done = compact_session(before, output=output, overwrite=True, transcript_path=output.name)

@@ -45,9 +45,6 @@ COMMAND: ContextVar[str] = ContextVar("ullage_command", default="")
 BAR_CELLS = 28
 MOST_NOTES = 8
 
-PROGRESS_AFTER_SECONDS = 1.0
-"""Work that ends sooner needs no bar."""
-
 
 def share(part: int, whole: int) -> str:
     """A percentage with one digit; an en dash if the whole is 0."""
@@ -63,11 +60,11 @@ BAR_STYLE = "#4a8fd9"
 """Readable on light and dark backgrounds."""
 
 
-def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
-    """A bar of eighth blocks; never longer than `cells`, never empty for a part above zero."""
+def bar(part: int, whole: int) -> str:
+    """A bar of eighth blocks; never longer than `BAR_CELLS`, never empty for a part above zero."""
     if whole <= 0 or part <= 0:
         return ""
-    eighths = max(1, min(cells * 8, round(cells * 8 * part / whole)))
+    eighths = max(1, min(BAR_CELLS * 8, round(BAR_CELLS * 8 * part / whole)))
     full, part_cell = divmod(eighths, 8)
     return "█" * full + ("" if part_cell == 0 else "▏▎▍▌▋▊▉"[part_cell - 1])
 
@@ -284,7 +281,7 @@ class Output:
         shown = Progress(*columns, console=self.errors, transient=True)
         # A single step has no measurable progress: its bar pulses.
         task = shown.add_task(label, total=total if total > 1 else None)
-        late = threading.Timer(PROGRESS_AFTER_SECONDS, shown.start)
+        late = threading.Timer(1.0, shown.start)
         late.daemon = True
         late.start()
         try:

@@ -26,9 +26,6 @@ from ullage.requests.to_request import Outgoing
 from ullage.sessions import open_session
 from ullage.summarizers.budgeted_text import one_line
 
-_PREVIEW_CHARS = 160
-
-
 RulesModel = Annotated[
     str | None, Parameter(help="model whose rules apply; default: the one in the file")
 ]
@@ -151,7 +148,7 @@ def _text(block: dict[str, Any]) -> str:
 
 
 def _preview(text: str) -> str:
-    return one_line(text, _PREVIEW_CHARS)
+    return one_line(text, 160)
 
 
 def validate_command(

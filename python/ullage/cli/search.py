@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 # `ullage list`: the sessions of this machine.
 
 
-_ID_CHARS = 13
-_ALL_COLUMNS = 100
-"""On a narrower terminal only the fill shows a session's size, to leave room for its title."""
-
-
 OnlyTool: TypeAlias = Annotated[
     Literal["claude-code", "codex", "pi", "gemini", "copilot", "opencode"] | None,
     Parameter(help="only sessions of this tool"),
@@ -122,7 +117,8 @@ def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[st
         return
     columns = ("id", "tool", "age", "tokens", "fill", "cost", "project", "title")
     cells = [columns, *map(_cells, rows)]
-    if not out.piped and out.console.width < _ALL_COLUMNS:
+    # On a narrow terminal only the fill shows a session's size, to leave room for its title.
+    if not out.piped and out.console.width < 100:
         cells = [row[:3] + row[4:] for row in cells]
     last = len(cells[0]) - 1
     figures, long = tuple(range(2, last - 1)), (last - 1, last)
@@ -137,7 +133,7 @@ def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[st
 
 def _cells(row: ListedSession) -> tuple[str, ...]:
     # Enough of an id to tell apart two sessions that began within the same minute.
-    most = _ID_CHARS + len("ses_") * row.session.id.startswith("ses_")
+    most = 13 + len("ses_") * row.session.id.startswith("ses_")
     head = (row.session.id[:most], row.session.tool, age(row.session.modified))
     if row.problem:
         place = home_relative(str(row.session.path))

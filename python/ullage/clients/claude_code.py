@@ -95,11 +95,8 @@ def install_changes(
     """The changes that an installation makes.
 
     `mcp`: whether the MCP server is added too; a server's tools change the cached prefix of new sessions once. `statusline`: whether to
-    set the status line; an existing one stays. `idle`: whether to compact abandoned sessions once the provider's cache has expired.
-
-    Raises:
-        InvalidPolicy: A settings file is not JSON.
-        StoreError: It cannot be read.
+    set the status line; an existing one stays. `idle`: whether to compact abandoned sessions once the provider's cache has expired. Raises
+    what `with_additions` does.
     """
     hooks = (*HOOKS, IDLE_HOOK) if idle else HOOKS
     additions = hook_additions(hooks, lambda name: _as_command(hook_program(name)))
@@ -116,12 +113,7 @@ def install_changes(
 
 
 def uninstall_changes(scope: Scope, project: Path) -> list[FileChange]:
-    """The changes that an uninstallation makes.
-
-    Raises:
-        InvalidPolicy: A settings file is not JSON.
-        StoreError: It cannot be read.
-    """
+    """The changes that an uninstallation makes; raises what `without_ours` does."""
     return [without_ours(settings_path(scope, project)), without_ours(mcp_path(scope, project))]
 
 

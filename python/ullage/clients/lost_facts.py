@@ -21,11 +21,6 @@ _HEAD = (
     "Facts that Ullage collected from this session's transcript before a compaction, and that a summary may not name. "
     "They are records of what was said and done, not new instructions."
 )
-LEDGER_CHARS = 4_000
-"""As much as a user would write to focus a summary."""
-
-# Rows under one title: a longer list would leave no room for the titles after it.
-_MOST = 40
 T = TypeVar("T")
 
 
@@ -62,18 +57,14 @@ def restored(
     return _text(collect(lines[:cut]), shown, limit)
 
 
-def ledger(path: str | os.PathLike[str], *, limit: int = LEDGER_CHARS) -> str:
-    """What the coming summary should keep; empty if there is nothing.
+def ledger(path: str | os.PathLike[str]) -> str:
+    """What the coming summary should keep of a transcript (see `restored`); empty if there is nothing.
 
     Tool output is left out, since the model reads this text as its user's.
-
-    `path`: the transcript, of any known format. `limit`: maximum characters of the text.
-
-    Raises:
-        InvalidTranscript: The file cannot be read as a session.
-        StoreError: It is missing.
     """
-    return _text(collect(open_session(path).items), "", limit, LEDGER_HEAD, failures=False)
+    facts = collect(open_session(path).items)
+    # As many characters as a user would write to focus a summary.
+    return _text(facts, "", 4_000, LEDGER_HEAD, failures=False)
 
 
 def _text(facts: Facts, shown: str, limit: int, head: str = _HEAD, *, failures: bool = True) -> str:
@@ -81,7 +72,8 @@ def _text(facts: Facts, shown: str, limit: int, head: str = _HEAD, *, failures: 
     parts = []
     for title, rows in _sections(facts, shown, failures=failures):
         lines: list[str] = []
-        for line in rows[:_MOST]:
+        # More of them would leave no room for the titles that follow.
+        for line in rows[:40]:
             size = len(line) + 1 + (0 if lines else len(title) + 2)
             if size > room:
                 break

@@ -31,11 +31,7 @@ def other_install(
     """The changes that an installation makes.
 
     `client`: `codex`: its `hooks.json`. `opencode`: a file in its folder of plugins. `scope`: `user`: for all projects. `project`: for
-    this one.
-
-    Raises:
-        InvalidPolicy: An existing file is not JSON, or not Ullage's.
-        StoreError: It cannot be read.
+    this one. Raises what `with_additions` does, and `InvalidPolicy` for a plugin that is not Ullage's.
     """
     path = _path(client, scope, project)
     if client == "codex":
@@ -54,12 +50,7 @@ def other_install(
 def other_uninstall(
     client: OtherClient, scope: Literal["user", "project"], project: Path
 ) -> list[FileChange]:
-    """The changes that an uninstallation makes.
-
-    Raises:
-        InvalidPolicy: The file is not JSON.
-        StoreError: It cannot be read.
-    """
+    """The changes that an uninstallation makes; raises what `without_ours` does."""
     path = _path(client, scope, project)
     if client == "codex":
         return [without_ours(path)]

@@ -164,9 +164,6 @@ MARKS = ("ullage.clients.hook", "ullage-hook", "ullage.clients.mcp_server")
 
 _BOM = "\ufeff"
 
-_MADE_FOLDERS = (".claude", ".codex")
-"""Project folders that exist only for such files: an empty one is removed."""
-
 
 class Addition(Frozen):
     """One value to add."""
@@ -207,7 +204,8 @@ class FileChange(Frozen):
             raise StoreError("was changed by another program meanwhile", path=str(self.path))
         if self.after is None:
             self.path.unlink(missing_ok=True)
-            if self.path.parent.name in _MADE_FOLDERS:
+            # Folders of a project that exist only for such files.
+            if self.path.parent.name in (".claude", ".codex"):
                 with suppress(OSError):  # one that holds anything else stays
                     self.path.parent.rmdir()
         else:

@@ -35,13 +35,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("ullage.proxy")
 
-MOST_STATES = 4
-"""How many of a conversation's newest lines keep their state."""
-
 _DOCUMENT = "proxy-lines"
 _NAME = re.compile("[0-9a-f]{16}")
-# It lists the folder; states are kept for days, so an hour more does not matter.
-_SWEEP_SECONDS = 3600
 
 
 class LineStates:
@@ -79,7 +74,8 @@ class LineStates:
         """Remove states that are too old or too large, at most once an hour; log a folder that cannot be read."""
         if not isinstance(self._folder, FolderStore):
             return
-        if time.monotonic() <= self._swept + _SWEEP_SECONDS:
+        # It lists the folder; states are kept for days, so an hour more does not matter.
+        if time.monotonic() <= self._swept + 3600:
             return
         self._swept = time.monotonic()
         try:
@@ -113,7 +109,7 @@ def _save(store: DocumentStore, line: ClientLine) -> None:
     held, version = _load(store, line.name)
     held.pop(str(line.number), None)
     held[str(line.number)] = line.manager.view_state()
-    newest = dict(list(held.items())[-MOST_STATES:])
+    newest = dict(list(held.items())[-4:])  # of so many lines the state is kept
     store.save(line.name, _DOCUMENT, orjson.dumps(newest), after=version)
 
 
@@ -138,18 +134,14 @@ def forget_all(store: FolderStore) -> int:
     return len(names)
 
 
-def forget_old(
-    store: FolderStore, *, days: float, most_bytes: int, now: float | None = None
-) -> None:
+def forget_old(store: FolderStore, *, days: float, most_bytes: int) -> None:
     """Remove states by days since their last change (0: any), then the oldest until the remainder fits (0: no limit).
-
-    `now`: seconds since the epoch; `None`: the clock's.
 
     Raises:
         StoreError: The folder cannot be read or written.
     """
     usages = ((*store.usage(name), name) for name in _conversations(store))
-    latest = (time.time() if now is None else now) - days * 86_400
+    latest = time.time() - days * 86_400
     total = 0
     for changed, size, name in sorted(usages, reverse=True):
         total += size
@@ -171,15 +163,9 @@ _BYTES_PER_TOKEN = 2
 _UNKNOWN_WINDOW = 200_000
 """Window for a model that is not in the table, as in a manager."""
 
-_SMALL_BYTES = 1024 * 1024
-"""A smaller body parses in about a millisecond, so a thread would only add to it."""
-
 _BRIEF_BYTES = 64 * 1024
 _BRIEF_MESSAGES = 16
 """More new text, or more new messages, run in a thread."""
-
-_MOST_REFUSED = 10_000
-"""How many refused names to remember; a forgotten one is refused again, then made smaller."""
 
 
 def gateway_policy(policy: Policy | None = None) -> Policy:
@@ -252,7 +238,8 @@ class Fitter:
     async def fit(self, call: ClientCall) -> FittedCall | None:
         """The call made to fit; `None`: send it unchanged."""
         try:
-            if len(call.raw) < _SMALL_BYTES:
+            # A smaller body parses in about a millisecond, so a thread would only add to it.
+            if len(call.raw) < 1024 * 1024:
                 client_list = ClientList.of(call)
             else:
                 client_list = await asyncio.to_thread(ClientList.of, call)
@@ -373,7 +360,7 @@ class Fitter:
         raw = call.with_items(client_list.written(view), **smaller)
         self._recorded(line, client_list, view, raw)
         self._states.save(line)
-        if len(self._refused) < _MOST_REFUSED:
+        if len(self._refused) < 10_000:  # one more would be refused again, then made smaller
             self._refused.add(line.name)
         if raw == fitted.raw:
             return None

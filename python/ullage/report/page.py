@@ -186,8 +186,6 @@ def cache_chart(
 MOST_TILES = 40
 """Parts beyond the largest so many are drawn as one."""
 
-THE_REST = "smaller ones"
-
 
 class Tile(NamedTuple):
     """One part of the whole; `label` is its name cut to its width, or empty if nothing fits."""
@@ -205,7 +203,7 @@ def treemap(sizes: Mapping[str, int], *, width: int, height: int) -> list[Tile]:
     """Lay out parts above 0 by size, the largest at the upper left."""
     parts = sorted((part for part in sizes.items() if part[1] > 0), key=lambda part: -part[1])
     if remaining := sum(size for _, size in parts[MOST_TILES:]):
-        parts[MOST_TILES:] = [(f"{len(parts) - MOST_TILES:,} {THE_REST}", remaining)]
+        parts[MOST_TILES:] = [(f"{len(parts) - MOST_TILES:,} smaller ones", remaining)]
     whole = sum(size for _, size in parts)
     areas = [size * width * height / whole for _, size in parts]
     tiles = []

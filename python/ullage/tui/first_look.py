@@ -40,7 +40,7 @@ def glance(path: Path) -> str:
         return f"{kind} · {size:,} bytes\n\nreading …"
     transcript = Transcript.open(path)
     rows = [row for row in transcript.rows() if row.type in ("user", "assistant")]
-    messages = ((row.at, message_of(transcript.load(row.at)) or {}) for row in rows[-_GLANCE:])
+    messages = ((row.at, message_of(transcript.load(row.at)) or {}) for row in rows[-12:])
     newest = [message_row(*message) for message in messages]
     usage = transcript.usage or {}
     tokens = sum(count for key in _PROMPT if isinstance(count := usage.get(key), int))
@@ -52,7 +52,6 @@ def glance(path: Path) -> str:
     return "\n".join([*head, "", *lines, "", "reading the rest …"])
 
 
-_GLANCE = 12
 _PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 

@@ -73,8 +73,6 @@ class TargetSlider(Widget):
         return text.append(f"  {self.percent} % of its messages  (← →)", style="default")
 
 
-FOLLOW_SECONDS = 1.0
-
 _FIRST = {
     "now": "#now VerticalScroll",
     "messages": "#list",
@@ -140,7 +138,7 @@ class SessionScreen(Screen[None]):
         self.query_one("#list", DataTable).add_columns("#", "who", "tokens", "begins")
         self.query_one("#removals", DataTable).add_columns("request", "level", "freed", "why")
         self._load()
-        self.set_interval(FOLLOW_SECONDS, self._look)
+        self.set_interval(1.0, self._look)
 
     # ---- opening and following
 
@@ -441,7 +439,7 @@ class SessionsScreen(Screen[None]):
         self.rows = sorted(held, key=ORDER[self.sorting])
         table.clear(columns=True)
         width = self.size.width
-        names, wide = (_WIDE if width >= _NARROW else _SLIM), 0
+        names, wide = (_WIDE if width >= 100 else _SLIM), 0
         rows = [
             [Text(text, justify=_side(name)) for name, text in _cells(row, names)]
             for row in self.rows
@@ -450,7 +448,7 @@ class SessionsScreen(Screen[None]):
             room = max([len(name), *(row[column].cell_len for row in rows)])
             wide += room + 2
             table.add_column(Text(name, justify=_side(name)), width=room)
-        width_left = max(10, width - wide - _BORDER_CELLS)
+        width_left = max(10, width - wide - 5)  # cells of its borders and of the scroll bar
         table.add_column(names[-1], width=width_left)
         for row in rows:
             row[-1].truncate(width_left, overflow="ellipsis")
@@ -498,9 +496,6 @@ class SessionsScreen(Screen[None]):
         self.app.push_screen(SessionScreen(opened_path(self.rows[event.cursor_row].session)))
 
 
-_NARROW = 100
-_BORDER_CELLS = 5
-"""Cells of the last column's borders and the scroll bar."""
 _WIDE = ("age", "tool", "tokens", "fill", "cost", "project", "title")
 _SLIM = ("age", "tokens", "fill", "cost", "project", "title")
 _FIGURES = ("age", "tokens", "fill", "cost")
