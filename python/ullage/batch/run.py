@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import importlib
 import os
 import tempfile
 from collections import Counter
@@ -12,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import orjson
 
+from ullage._start import optional
 from ullage.batch.places import (
     RemoteFile,
     TranscriptFile,
@@ -33,7 +33,7 @@ from ullage.compaction import CompactionResult
 from ullage.counting.calibration import Ledger, weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for
-from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError, UllageError
+from ullage.exceptions import InvalidPolicy, StoreError, UllageError
 from ullage.policy import Policy
 from ullage.recall.store import write_whole
 from ullage.replay import replay_session, script_of
@@ -671,11 +671,8 @@ class ArrowBatch(Protocol):
         ...
 
 
-def _library(name: str, extra: str = "daft") -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as exc:
-        raise MissingExtra(name.partition(".")[0], extra) from exc
+# Once: to compare releases takes a millisecond, as long as a small transcript.
+_arrow = cache(partial(optional, "pyarrow", "daft"))
 
 
 def arrow_schema() -> Any:
@@ -684,7 +681,7 @@ def arrow_schema() -> Any:
     Raises:
         MissingExtra: pyarrow is not installed.
     """
-    arrow = _library("pyarrow")
+    arrow = _arrow()
     kinds = dict.fromkeys(("tokens_before", "tokens_after", "freed"), arrow.int64())
     kinds["output"] = arrow.large_binary()
     names = [column.name for column in dataclasses.fields(BatchRow)]
@@ -708,7 +705,7 @@ def process_rows(batch: ArrowBatch, task: RowTask) -> ArrowBatch:
     """
     schema = arrow_schema()
     rows = [dataclasses.asdict(row) for row in rows_of(batch.to_pylist(), task)]
-    result: ArrowBatch = _library("pyarrow").RecordBatch.from_pylist(rows, schema=schema)
+    result: ArrowBatch = _arrow().RecordBatch.from_pylist(rows, schema=schema)
     return result
 
 
@@ -737,7 +734,7 @@ def write_table(path: str, rows: Iterable[BatchRow]) -> None:
         MissingExtra: pyarrow is not installed.
         StoreError: It cannot be written.
     """
-    arrow, parquet = _library("pyarrow"), _library("pyarrow.parquet")
+    arrow, parquet = _arrow(), optional("pyarrow.parquet", "daft")
     table = arrow.Table.from_pylist([*map(dataclasses.asdict, rows)], schema=arrow_schema())
     sink = arrow.BufferOutputStream()
     parquet.write_table(table, sink)
@@ -789,7 +786,7 @@ def _threads(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[B
 
 
 def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
-    daft, arrow = _library("daft"), _library("pyarrow")
+    daft, arrow = optional("daft", "daft"), _arrow()
     kind = arrow.struct(list(arrow_schema()))
 
     def work(path: Any, relative: Any) -> Any:
@@ -806,7 +803,7 @@ def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[Batc
 
 
 def _ray(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
-    data, arrow = _library("ray.data", "ray"), _library("pyarrow", "ray")
+    data, arrow = optional("ray.data", "ray"), optional("pyarrow", "ray")
 
     def work(table: Any) -> Any:
         done = [process_rows(batch, task) for batch in table.to_batches()]

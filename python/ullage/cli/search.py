@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -192,9 +193,7 @@ def _data(session: SearchedSession) -> dict[str, object]:
         "title": session.title,
         "cwd": session.cwd,
         "score": round(session.score, 3),
-        "hits": [
-            {"position": hit.position, "who": hit.who, "text": hit.text} for hit in session.hits
-        ],
+        "hits": [asdict(hit) for hit in session.hits],
     }
 
 

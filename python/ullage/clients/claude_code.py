@@ -142,14 +142,14 @@ def _as_command(program: list[str]) -> dict[str, Any]:
 def checks(project: Path) -> Iterator[Check]:
     """What is installed, whether it runs, and what the hooks logged."""
     scopes: tuple[Scope, ...] = ("user", "project", "local")
-    hooks = {scope: list(_hooks_in(settings_path(scope, project))) for scope in scopes}
+    hooks = {scope: list(hooks_in(settings_path(scope, project))) for scope in scopes}
     installed_in = [scope for scope in scopes if hooks[scope]]
     hint = "" if installed_in else "`ullage claude install` adds the hooks to the settings"
     yield Check("hooks", bool(installed_in), ", ".join(installed_in) or "not installed", hint)
     if len(installed_in) > 1:
         hint = f"`ullage claude uninstall --scope {installed_in[-1]}`: each hook runs once for each"
         yield Check("scopes", False, "installed more than once", hint)
-    programs = {str(hook.get("command")) for own in hooks.values() for hook in own}
+    programs = {str(hook.get("command")) for own in hooks.values() for *_, hook in own}
     missing = [program for program in programs if not Path(program).exists()]
     hint = "`ullage claude install` writes the path of this Python" if missing else ""
     yield Check("program", not missing, ", ".join(missing) or sys.executable, hint)
@@ -160,16 +160,19 @@ def checks(project: Path) -> Iterator[Check]:
     yield Check("log", not lines, newest, f"{len(lines):,} lines in {log}" if lines else "")
 
 
-def _hooks_in(path: Path) -> Iterator[dict[str, Any]]:
+def hooks_in(path: Path) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
+    """Ullage's hooks in a client's settings: event, number of the group, number of the hook in it, and the hook."""
     try:
         settings = json.loads(path.read_bytes().decode("utf-8-sig"))
     except (OSError, ValueError):
         return
-    hooks = settings.get("hooks") if isinstance(settings, dict) else None
-    for entries in hooks.values() if isinstance(hooks, dict) else ():
-        for entry in entries if isinstance(entries, list) else ():
-            if is_ours(entry):
-                yield from entry["hooks"]
+    events = settings.get("hooks") if isinstance(settings, dict) else None
+    for event, groups in events.items() if isinstance(events, dict) else ():
+        for group, entry in enumerate(groups if isinstance(groups, list) else ()):
+            hooks = entry.get("hooks") if isinstance(entry, dict) else None
+            for at, hook in enumerate(hooks if isinstance(hooks, list) else ()):
+                if is_ours(hook):
+                    yield event, group, at, hook
 
 
 def _run_check() -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +77,7 @@ def search_sessions(arguments: Mapping[str, Any]) -> ToolReply:
             "tool": session.tool,
             "title": session.title,
             "project": session.cwd,
-            "hits": [
-                {"position": hit.position, "who": hit.who, "text": hit.text} for hit in session.hits
-            ],
+            "hits": [asdict(hit) for hit in session.hits],
         }
         for session in sessions
     ]

@@ -11,8 +11,15 @@ from pathlib import Path
 from typing import Literal
 
 from ullage import _env
-from ullage.clients.claude_code import HOOKS, Check, Hook, hook_additions, hook_program
-from ullage.clients.settings_file import FileChange, is_ours, with_additions, without_ours
+from ullage.clients.claude_code import (
+    HOOKS,
+    Check,
+    Hook,
+    hook_additions,
+    hook_program,
+    hooks_in,
+)
+from ullage.clients.settings_file import FileChange, with_additions, without_ours
 from ullage.exceptions import InvalidPolicy
 
 OtherClient = Literal["codex", "opencode"]
@@ -78,7 +85,12 @@ def _opencode_checks(project: Path) -> Iterator[Check]:
 def codex_checks(project: Path) -> Iterator[Check]:
     """Whether Codex has the hooks, and whether it trusts them; otherwise it ignores them."""
     places = [_path("codex", scope, project).resolve() for scope in ("user", "project")]
-    hooks = [key for place in places for key in _hook_keys(place)]
+    # Codex's names for hooks: path, event, number of the group, number of the hook in it.
+    hooks = list[str]()
+    for place in places:
+        for event, group, at, _ in hooks_in(place):
+            name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", event).lower()
+            hooks.append(f"{place}:{name}:{group}:{at}")
     hint = "" if hooks else "`ullage hooks install codex`"
     yield Check("hooks", bool(hooks), f"{len(hooks)} in hooks.json" if hooks else "none", hint)
     if not hooks:
@@ -87,21 +99,6 @@ def codex_checks(project: Path) -> Iterator[Check]:
     missing = [key.split(":")[-3] for key in hooks if key not in trusted]
     verdict = f"not: {', '.join(missing)}" if missing else "all"
     yield Check("trusted", not missing, verdict, TRUST if missing else "")
-
-
-def _hook_keys(path: Path) -> Iterator[str]:
-    """Codex's names for Ullage's hooks in a file: path, event, number of the group, number of the hook in it."""
-    try:
-        events = json.loads(path.read_bytes()).get("hooks")
-    except (OSError, ValueError, AttributeError):
-        return
-    for event, groups in events.items() if isinstance(events, dict) else ():
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", event).lower()
-        for group, entry in enumerate(groups if isinstance(groups, list) else ()):
-            hooks = entry.get("hooks") if isinstance(entry, dict) else None
-            for at, hook in enumerate(hooks if isinstance(hooks, list) else ()):
-                if is_ours(hook):
-                    yield f"{path}:{name}:{group}:{at}"
 
 
 def _trusted_keys() -> set[str]:

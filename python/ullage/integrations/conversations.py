@@ -25,7 +25,6 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
-    cast,
 )
 
 from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
@@ -280,18 +279,7 @@ class HeldConversation(Generic[M]):
         return _TOO_LONG if overflow and not classify(error).is_overflow else error
 
 
-class PassedOptions(TypedDict, total=False):
-    """What is passed on to the manager of each conversation, see `Options`."""
-
-    policy: Policy | str | None
-    summarizer: WriterLike | None
-    context_window: int | None
-    max_output_tokens: int | None
-    store: OffloadStore | None
-    listeners: Iterable[Listener]
-
-
-class Options(PassedOptions, total=False):
+class Options(TypedDict, total=False):
     """What every way in takes, by name.
 
     Attributes:
@@ -306,6 +294,12 @@ class Options(PassedOptions, total=False):
             `None`: there are none.
     """
 
+    policy: Policy | str | None
+    summarizer: WriterLike | None
+    context_window: int | None
+    max_output_tokens: int | None
+    store: OffloadStore | None
+    listeners: Iterable[Listener]
     record: str | PathLike[str] | None
 
 
@@ -340,7 +334,8 @@ class HeldConversations(Generic[M]):
     ) -> None:
         self._translator, self._provider, self._overflow = translator, provider, overflow
         self._record = options.pop("record", None)
-        self._options = managed = cast("PassedOptions", options)
+        # What is passed on to the manager of each conversation.
+        self._options = managed = dict[str, Any](options)
         listeners = managed.get("listeners", ())
         if isinstance(listeners, Iterable):  # once only; anything else is refused below
             managed["listeners"] = tuple(listeners)

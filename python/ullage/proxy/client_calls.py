@@ -399,7 +399,7 @@ def asked_compaction(call: ClientCall) -> AskedCompaction | None:
     marks = _MARKS.get(kind, ())
     if not any(mark in call.raw for mark in marks) or call.items is None:
         return None
-    return _of_claude_code(call) if kind == "messages" else _of_codex(call, call.items)
+    return _of_claude_code(call.items) if kind == "messages" else _of_codex(call, call.items)
 
 
 def _of_codex(call: ClientCall, items: Sequence[Any]) -> AskedCompaction | None:
@@ -417,16 +417,14 @@ def _of_codex(call: ClientCall, items: Sequence[Any]) -> AskedCompaction | None:
     return AskedCompaction("codex_prompt", conversation) if conversation else None
 
 
-def _of_claude_code(call: ClientCall) -> AskedCompaction | None:
-    all_items = call.items or [None]
-    before = all_items[:-1]
+def _of_claude_code(all_items: Sequence[Any]) -> AskedCompaction | None:
     text, without_request = _split(all_items[-1])
     if not text.startswith(_OPENINGS) or any(phrase not in text for phrase in _PHRASES):
         return None
     from ullage.summarizers.extractive import without_ledger
 
     match = _INSTRUCTIONS.search(text)
-    items = [*before, *([] if without_request is None else [without_request])]
+    items = [*all_items[:-1], *([] if without_request is None else [without_request])]
     asked = without_ledger(match[1]) if match else ""
     return AskedCompaction("claude_code", items, asked) if items else None
 

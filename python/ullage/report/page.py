@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ullage._start import optional
 from ullage._version import VERSION
-from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
+from ullage.exceptions import InvalidPolicy, StoreError
 from ullage.manager.machine import CATEGORIES
 from ullage.recall.text import visible
 from ullage.replay import ReplayedTurn, frontier_plot, sum_of_costs
@@ -334,10 +334,7 @@ def write_report(
 
 @cache
 def _environment() -> Any:
-    try:
-        jinja = import_module("jinja2")
-    except ModuleNotFoundError as exc:
-        raise MissingExtra("jinja2", "report") from exc
+    jinja = optional("jinja2", "report")
     environment = jinja.Environment(
         loader=jinja.PackageLoader("ullage.report", "assets"),
         autoescape=True,
@@ -347,8 +344,8 @@ def _environment() -> Any:
     )
     environment.filters |= {
         "count": "{:,}".format,
-        "dollars": _dollars,
-        "share": _share,
+        "dollars": lambda nanousd: f"${nanousd / 1e9:,.2f}",
+        "share": lambda part, whole: f"{100 * part / whole:.1f} %" if whole else "–",
         "when": _when,
         "css": _class,
         "label": lambda name: _LABELS.get(name, name),  # as `inspect` calls a category
@@ -444,14 +441,6 @@ def _maps(figures: SessionFigures) -> list[dict[str, Any]]:
         for by, tokens in sizes.items()
         if any(tokens.values())
     ]
-
-
-def _dollars(nanousd: float) -> str:
-    return f"${nanousd / 1e9:,.2f}"
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
 def _when(milliseconds: int) -> str:
