@@ -93,12 +93,17 @@ def _room(width: int, rows: Sequence[Sequence[str]], cut: Sequence[int]) -> dict
 def envelope(**content: Any) -> str:
     """What every command prints with `--json`: `version`, `command`, and `result` or `error`."""
     report = {"version": JSON_VERSION, "command": COMMAND.get(), **content}
-    option = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    return json_printable(as_json(report, indent=2))
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """Compact JSON, or with an indent of 2; the standard library writes what orjson refuses (lone surrogates, large numbers)."""
+    option = orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
-        text = orjson.dumps(report, option=option).decode()
-    except TypeError:  # orjson refuses lone surrogates and integers over 64 bits
-        text = json.dumps(report, indent=2)
-    return json_printable(text)
+        return orjson.dumps(value, option=option).decode()
+    except (TypeError, ValueError):
+        separators = None if indent else (",", ":")
+        return json.dumps(value, indent=indent, separators=separators)
 
 
 def is_plain(stream: TextIO) -> bool:

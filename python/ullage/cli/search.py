@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-import orjson
 from cyclopts import Parameter
 
 from ullage.cli.output import (
@@ -16,6 +15,7 @@ from ullage.cli.output import (
     Json,
     Output,
     SessionArgument,
+    as_json,
     bar,
     counted,
     json_printable,
@@ -228,7 +228,7 @@ def watch_command(
                 shown.update(_drawn(*state), refresh=True)
     for row, newest in _changes(file, interval):
         if json:
-            print(json_printable(orjson.dumps(_state_data(row, newest)).decode()), flush=True)
+            print(json_printable(as_json(_state_data(row, newest))), flush=True)
         else:
             for line in _lines(row, newest):
                 out.line(line, cut=True)
