@@ -248,7 +248,7 @@ def _host(client: SupportsChatGetResponse) -> Callable[[SummaryRequest], Awaitab
     """The agent's own client as the writer of summaries."""
 
     async def write(request: SummaryRequest) -> SummaryReply:
-        asked = [Message("user", [transcript_of(request.messages, request.prompt)])]
+        asked = [Message("user", [transcript_of(request)])]
         if request.system:
             asked.insert(0, Message("system", [request.system]))
         answer = await client.get_response(asked)

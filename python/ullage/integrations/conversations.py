@@ -453,11 +453,11 @@ def text_of(item: Item) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def transcript_of(items: Iterable[Item], prompt: str) -> str:
-    """Messages as one text for a model that writes a summary, with its prompt at the end."""
+def transcript_of(request: SummaryRequest) -> str:
+    """The messages as one text for a model that writes a summary, with its prompt at the end."""
     # As text: blocks of calls and results would oblige the request to declare the agent's tools.
-    lines = [f"<{item.get('role')}>\n{text_of(item)}\n</{item.get('role')}>" for item in items]
-    return "\n\n".join([*lines, prompt])
+    roles = ((item.get("role"), text_of(item)) for item in request.messages)
+    return "\n\n".join([*(f"<{role}>\n{text}\n</{role}>" for role, text in roles), request.prompt])
 
 
 def tool_definitions(

@@ -128,7 +128,7 @@ def _host(name: str) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
     """The agent's own model as the writer of summaries."""
 
     async def write(request: SummaryRequest) -> SummaryReply:
-        text = transcript_of(request.messages, request.prompt)
+        text = transcript_of(request)
         asked = LlmRequest(
             model=name,
             contents=[Content(role="user", parts=[Part(text=text)])],

@@ -237,7 +237,7 @@ def _host(model: Model) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
     """The model in use as the writer of summaries."""
 
     async def write(request: SummaryRequest) -> SummaryReply:
-        text = transcript_of(request.messages, request.prompt)
+        text = transcript_of(request)
         system = [ChatMessageSystem(content=request.system)] if request.system else []
         answer = await model.generate([*system, ChatMessageUser(content=text)])
         return SummaryReply(text=answer.completion, finish_reason=str(answer.stop_reason))

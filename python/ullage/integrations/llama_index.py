@@ -427,7 +427,7 @@ def _host(llm: LLM) -> HostSummarizer:
 
 def _asked(request: SummaryRequest) -> list[ChatMessage]:
     system = [ChatMessage(request.system, role="system")] if request.system else []
-    return [*system, ChatMessage(transcript_of(request.messages, request.prompt))]
+    return [*system, ChatMessage(transcript_of(request))]
 
 
 def _facts(about: LLMMetadata) -> ModelFacts:

@@ -270,7 +270,7 @@ def _host(model: Model | str | None) -> Callable[[SummaryRequest], Awaitable[Sum
         asked = model if isinstance(model, Model) else MultiProvider().get_model(model)
         answer = await asked.get_response(
             system_instructions=request.system,
-            input=transcript_of(request.messages, request.prompt),
+            input=transcript_of(request),
             model_settings=ModelSettings(),
             tools=[],
             output_schema=None,
