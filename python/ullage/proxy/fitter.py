@@ -8,7 +8,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -19,6 +18,7 @@ from ullage.exceptions import ContextTooLarge, LogConflict, StoreError, UllageEr
 from ullage.levels.cost import FLOOR_TOKENS
 from ullage.policy import Policy
 from ullage.proxy.client_calls import ClientCall, ClientLine, ClientLines, ClientList, name_of
+from ullage.proxy.proxy_settings import ProxySettings
 from ullage.stores import FolderStore
 
 if TYPE_CHECKING:
@@ -42,20 +42,12 @@ _NAME = re.compile("[0-9a-f]{16}")
 class LineStates:
     """States of lines by the name of their conversation.
 
-    `store`: `None`: no state outlives the process. `days`, `most_bytes`: see `forget_old`; other stores than folders have their own limits.
-    `swept`: where old states are removed, even if none are kept now; `None`: in `store`.
+    Old ones are removed even if none are kept now; other stores than folders have their own limits.
     """
 
-    def __init__(
-        self,
-        store: DocumentStore | None,
-        *,
-        days: float = 0,
-        most_bytes: int = 0,
-        swept: DocumentStore | None = None,
-    ) -> None:
-        self._store, self._folder = store, swept or store
-        self._days, self._most_bytes, self._swept = days, most_bytes, float("-inf")
+    def __init__(self, settings: ProxySettings) -> None:
+        self._settings, self._swept = settings, float("-inf")
+        self._store = settings.store if settings.keep_text else None
 
     def save(self, line: ClientLine) -> None:
         """Keep a line's state; if the store fails, log it and continue."""
@@ -72,14 +64,15 @@ class LineStates:
 
     def sweep(self) -> None:
         """Remove states that are too old or too large, at most once an hour; log a folder that cannot be read."""
-        if not isinstance(self._folder, FolderStore):
+        settings, folder = self._settings, self._settings.store
+        if not isinstance(folder, FolderStore):
             return
         # It lists the folder; states are kept for days, so an hour more does not matter.
         if time.monotonic() <= self._swept + 3600:
             return
         self._swept = time.monotonic()
         try:
-            forget_old(self._folder, days=self._days, most_bytes=self._most_bytes)
+            forget_old(folder, days=settings.state_days, most_bytes=settings.state_bytes)
         except (UllageError, OSError) as exc:
             LOG.warning("old states of conversations were not removed: %s", type(exc).__name__)
 
@@ -208,16 +201,14 @@ class FittedCall(NamedTuple):
 
 
 class Fitter:
-    """Runs the levels on calls.
+    """Runs the levels on calls; `states`: where lines are kept over a restart."""
 
-    `states`: where lines are kept over a restart. `record`: folder for records; `None`: there are none.
-    """
-
-    def __init__(self, policy: Policy, states: LineStates, record: Path | None = None) -> None:
-        self.policy, self.lines = policy, ClientLines()
-        self._states, self._start, self._record = states, _start_percent(policy), record
+    def __init__(self, settings: ProxySettings, states: LineStates) -> None:
+        self.policy, self.lines = gateway_policy(settings.policy), ClientLines()
+        self._states, self._record = states, settings.record
+        self._start = _start_percent(self.policy)
         # The smallest window that the levels may work in (COST-1).
-        least, cost = {"knee": FLOOR_TOKENS, "price": 0}, policy.cost
+        least, cost = {"knee": FLOOR_TOKENS, "price": 0}, self.policy.cost
         self._size = cost.work_tokens or least.get(cost.work, sys.maxsize)
         # Names of conversations refused as too large: their window is smaller than the table says.
         self._refused: set[str] = set()

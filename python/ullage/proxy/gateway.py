@@ -32,7 +32,7 @@ from ullage.proxy.compaction_answers import (
     completed,
     with_opened_items,
 )
-from ullage.proxy.fitter import FittedCall, Fitter, LineStates, gateway_policy
+from ullage.proxy.fitter import FittedCall, Fitter, LineStates
 from ullage.proxy.pages import CallAccounts, page_routes
 from ullage.proxy.proxy_settings import ProxySettings, host_name, is_loopback
 from ullage.proxy.upstream import (
@@ -61,11 +61,8 @@ class Gateway:
     def __init__(self, settings: ProxySettings) -> None:
         self.settings, self.upstream, self.accounts = settings, Upstream(settings), CallAccounts()
         self._handed_out = HandedOut(settings.store)
-        days, most = settings.state_days, settings.state_bytes
-        store = settings.store if settings.keep_text else None
-        self.states = LineStates(store, days=days, most_bytes=most, swept=settings.store)
-        policy = gateway_policy(settings.policy)
-        self.fitter = Fitter(policy, self.states, settings.record) if settings.levels else None
+        self.states = LineStates(settings)
+        self.fitter = Fitter(settings, self.states) if settings.levels else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
