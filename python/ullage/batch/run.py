@@ -748,10 +748,7 @@ def write_table(path: str, rows: Iterable[BatchRow]) -> None:
 
 EngineName: TypeAlias = Literal["threads", "daft", "ray"]
 
-ENGINES: tuple[EngineName, ...] = ("threads", "daft", "ray")
-
-PER_TASK = 16
-"""Rows per task: few, so that a large file delays only these."""
+_PER_TASK = 16  # rows: few, so that a large file delays only these
 
 Place: TypeAlias = Mapping[str, str]
 
@@ -772,10 +769,10 @@ def run_rows(
         InvalidPolicy: No such engine.
         MissingExtra: It is not installed.
     """
-    if engine not in ENGINES:
-        raise InvalidPolicy("engine", engine, f"must be one of {', '.join(ENGINES)}")
-    run = {"threads": _threads, "daft": _daft, "ray": _ray}[engine]
-    return run(places, task, workers) if places else iter(())
+    engines = {"threads": _threads, "daft": _daft, "ray": _ray}
+    if engine not in engines:
+        raise InvalidPolicy("engine", engine, f"must be one of {', '.join(engines)}")
+    return engines[engine](places, task, workers) if places else iter(())
 
 
 def _threads(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
@@ -795,10 +792,10 @@ def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[Batc
         return arrow.array(done.to_pylist(), type=kind)
 
     returned = daft.DataType.from_arrow_type(kind)
-    call = daft.func.batch(return_dtype=returned, batch_size=PER_TASK, use_process=True)(work)
+    call = daft.func.batch(return_dtype=returned, batch_size=_PER_TASK, use_process=True)(work)
     names = ("path", "relative")
     frame = daft.from_pydict({name: [place.get(name, "") for place in places] for name in names})
-    done = frame.into_batches(PER_TASK).select(call(*map(daft.col, names)).alias("row"))
+    done = frame.into_batches(_PER_TASK).select(call(*map(daft.col, names)).alias("row"))
     yield from (BatchRow(**place["row"]) for place in done.iter_rows())
 
 
@@ -810,7 +807,7 @@ def _ray(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[Batch
         return arrow.Table.from_batches(done, schema=arrow_schema())
 
     frame = data.from_items([dict(place) for place in places])
-    done = frame.map_batches(work, batch_format="pyarrow", batch_size=PER_TASK)
+    done = frame.map_batches(work, batch_format="pyarrow", batch_size=_PER_TASK)
     yield from (BatchRow(**row) for row in done.iter_rows())
 
 
@@ -821,10 +818,7 @@ def find_places(paths: Iterable[str], *, pattern: str = "") -> list[RemoteFile]:
     """Files and objects that may be transcripts, sorted, each once.
 
     `paths`: folders and files, see `find_transcripts`; addresses, see `find_remote`. `pattern`: see `find_transcripts`; for addresses
-    put it into them.
-
-    Raises:
-        InvalidPolicy, MissingExtra, StoreError: See both.
+    put it into them. Raises what both do.
     """
     addresses = list(paths)
     local = find_transcripts([path for path in addresses if not is_remote(path)], pattern=pattern)

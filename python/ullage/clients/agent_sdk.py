@@ -48,8 +48,6 @@ def ullage_hooks(
 
 
 class _Hooks:
-    """The hooks of one set of options."""
-
     def __init__(self) -> None:
         self._compacted: OrderedDict[str, int] = OrderedDict()  # tries left, by session
 

@@ -151,7 +151,6 @@ class JsonText:
 
 
 def _paths_of_ours(value: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
-    """Paths of all entries of Ullage's."""
     if is_ours(value):
         yield path
     elif isinstance(value, dict | list):

@@ -234,8 +234,6 @@ class UllageCompaction(CompactionStrategy):
 
 
 def _host(model: Model) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
-    """The model in use as the writer of summaries."""
-
     async def write(request: SummaryRequest) -> SummaryReply:
         text = transcript_of(request)
         system = [ChatMessageSystem(content=request.system)] if request.system else []

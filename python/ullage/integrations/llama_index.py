@@ -412,8 +412,6 @@ class _Request:
 
 
 def _host(llm: LLM) -> HostSummarizer:
-    """The model itself as the writer of summaries."""
-
     def ask(request: SummaryRequest) -> SummaryReply:
         return SummaryReply(text=llm.chat(_asked(request)).message.content or "")
 
@@ -438,7 +436,6 @@ def _facts(about: LLMMetadata) -> ModelFacts:
 
 
 def _tools(tools: Any) -> list[dict[str, Any]]:
-    """Definitions of tools, as far as they are counted."""
     definitions = []
     for tool in tools or ():
         if isinstance(tool, Mapping):

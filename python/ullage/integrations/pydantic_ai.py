@@ -388,8 +388,6 @@ def _history(
 
 
 def _host(model: Model) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
-    """The agent's own model as the writer of summaries."""
-
     async def write(request: SummaryRequest) -> SummaryReply:
         prompts = [SystemPromptPart(request.system)] if request.system else []
         asked = UserPromptPart(transcript_of(request))

@@ -249,8 +249,6 @@ def _tools(agent: MultiStepAgent) -> list[dict[str, Any]]:
 
 
 def _host(model: Model) -> Callable[[SummaryRequest], SummaryReply]:
-    """The agent's own model as the writer of summaries."""
-
     def write(request: SummaryRequest) -> SummaryReply:
         asked = [_text(MessageRole.USER, transcript_of(request))]
         if request.system:

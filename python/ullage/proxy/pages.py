@@ -75,11 +75,6 @@ class ConversationAccount:
     used_at: float = 0.0  # time of the newest call, in seconds since the epoch
     cached: dict[int, int] = field(default_factory=dict)  # by line: tokens that lie in the cache
 
-    @property
-    def percent(self) -> int:
-        """How full the window is."""
-        return self.share(self.fill_tokens)
-
     def share(self, tokens: int) -> int:
         """So many tokens in percent of the window."""
         return 100 * tokens // self.window_tokens if self.window_tokens else 0

@@ -100,8 +100,6 @@ def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
 class Upstream:
     """A pool of connections to the provider.
 
-    `settings`: with the URL, the certificates and the time limits.
-
     Raises:
         InvalidPolicy: The certificates cannot be read.
     """

@@ -814,7 +814,6 @@ def _todo(session: MadeSession, steps: list[str], done: int) -> MadeCall:
 
 
 def _fetch(session: MadeSession, title: str) -> MadeCall:
-    """Fetch a page."""
     url = f"https://docs.example.com/{session.rng.hex(4)}/{title.lower().replace(' ', '-')}"
     session.note("urls", url)
     page = web_page(session.rng, title, session.size())
