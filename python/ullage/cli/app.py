@@ -95,7 +95,7 @@ def run(argv: list[str]) -> int:
     except CycloptsError as exc:
         return _usage_error(exc, as_json="--json" in argv)
     except NoSession as exc:
-        raise exc.error from exc
+        raise exc.args[0] from exc
     return code if isinstance(code, int) else 0
 
 

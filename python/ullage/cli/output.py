@@ -310,10 +310,6 @@ HELP = "a transcript of any known format, a session's id or its beginning (`ulla
 class NoSession(Exception):
     """Carries an error past the parser, which would reword a `ValueError` and drop its hint."""
 
-    def __init__(self, error: UllageError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
 
 def _converted(type_: Any, words: Sequence[Any]) -> Path:
     from ullage.sessions.find import session_path  # commands without a file do not need it

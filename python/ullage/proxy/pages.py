@@ -7,8 +7,9 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -219,8 +220,10 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
     async def metrics(request: Request) -> Response:
         from prometheus_client import generate_latest
 
-        figures = generate_latest(_Figures(accounts, lines))
-        return Response(figures, media_type="text/plain; version=0.0.4")
+        # Read on demand: Prometheus asks a registry for no more than this.
+        registry = SimpleNamespace(collect=partial(_figures, accounts, lines))
+        text = generate_latest(registry)
+        return Response(text, media_type="text/plain; version=0.0.4")
 
     async def removed(request: Request) -> Response:
         """What left a line, as a list, or in full by its handle."""
@@ -292,21 +295,18 @@ def _guarded(endpoint: Endpoint, token: str) -> Endpoint:
     return answer
 
 
-class _Figures:
-    """The sums for Prometheus, read on demand."""
+def _figures(
+    accounts: CallAccounts, lines: ClientLines | None
+) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+    """The sums for Prometheus."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    def __init__(self, accounts: CallAccounts, lines: ClientLines | None) -> None:
-        self._accounts, self._lines = accounts, lines
-
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        totals = self._accounts.totals
-        for total in fields(totals):
-            words, value = total.metadata["words"], getattr(totals, total.name)
-            yield CounterMetricFamily(f"ullage_proxy_{total.name}", words, value=value)
-        for name, words, count in (
-            ("conversations", "Conversations that are shown", len(self._accounts)),
-            ("lines", "Lines in memory", len(list(self._lines or ()))),
-        ):
-            yield GaugeMetricFamily(f"ullage_proxy_{name}", words, value=count)
+    totals = accounts.totals
+    for total in fields(totals):
+        words, value = total.metadata["words"], getattr(totals, total.name)
+        yield CounterMetricFamily(f"ullage_proxy_{total.name}", words, value=value)
+    for name, words, count in (
+        ("conversations", "Conversations that are shown", len(accounts)),
+        ("lines", "Lines in memory", len(list(lines or ()))),
+    ):
+        yield GaugeMetricFamily(f"ullage_proxy_{name}", words, value=count)

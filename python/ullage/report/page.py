@@ -239,15 +239,13 @@ def _laid_out(
             row = longer
         at += len(row)
         depth = sum(row) / side
-        place = 0.0
+        place, is_column = 0.0, width >= height
         for area in row:
             length = area / depth
-            if width >= height:
-                boxes.append((x, y + place, depth, length))
-            else:
-                boxes.append((x + place, y, length, depth))
+            box = (x, y + place, depth, length) if is_column else (x + place, y, length, depth)
+            boxes.append(box)
             place += length
-        if width >= height:
+        if is_column:
             x, width = x + depth, width - depth
         else:
             y, height = y + depth, height - depth
