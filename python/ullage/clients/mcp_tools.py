@@ -20,9 +20,6 @@ from ullage.sessions.find import (
 )
 from ullage.sessions.load import Session, open_session
 
-_LOOKED_AT = 12
-"""How many of the newest sessions of tools other than Claude Code to compare with the project's folder."""
-
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
@@ -162,7 +159,8 @@ def _this_session(sessions: Sequence[FoundSession]) -> FoundSession:
                 return session
             continue
         opened += 1
-        if opened <= _LOOKED_AT and _cwd(session) == project:
+        # Of other tools the newest few are compared: each has to be opened for its folder.
+        if opened <= 12 and _cwd(session) == project:
             return session
     hint = "pass `session`: an id from search_sessions"
     raise InvalidPolicy("session", None, f"none ran in {project}", hint=hint)

@@ -258,9 +258,6 @@ def _with_mark(message: Mapping[str, Any], original: Mapping[str, Any]) -> Mappi
 # How the gateway recognises conversations: by the client's name for a session, or by a common beginning.
 
 
-MOST_LINES = 64
-"""Maximum lines in memory; the least recently used is dropped first, and restored from its state."""
-
 _SESSION_HEADERS = (b"x-claude-code-session-id", b"session_id", b"session-id", b"conversation_id")
 
 
@@ -342,12 +339,12 @@ class ClientLines:
         return best, most
 
     def add(self, client_list: ClientList, manager: ContextManager, seen: int) -> ClientLine:
-        """Add a line, dropping the least recently used."""
+        """Add a line; of more than 64 the least recently used is dropped, and restored from its state when it is used again."""
         name = client_list.name
         self._numbers[name] = number = self._numbers.get(name, 0) + 1
         added = ClientLine(name, number, manager, client_list.thinking, client_list.bare, seen)
         self._lines[name, number] = added
-        while len(self._lines) > MOST_LINES:
+        while len(self._lines) > 64:
             (old, _), _ = self._lines.popitem(last=False)
             if not any(line.name == old for line in self):
                 self._numbers.pop(old, None)

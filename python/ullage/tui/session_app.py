@@ -477,9 +477,6 @@ def preview_text(done: CompactedSession, target: int) -> str:
     return visible("\n".join([*lines, "", *map(text_of, done.result.summary_messages[-1:])]))
 
 
-MOST_SESSIONS = 60
-
-
 class SessionsScreen(Screen[None]):
     """The newest sessions of this machine."""
 
@@ -513,7 +510,7 @@ class SessionsScreen(Screen[None]):
     def _read(self) -> None:
         from ullage.sessions.inspected import listed  # not for one session's first look
 
-        for session in found_sessions(list(tool_folders()))[:MOST_SESSIONS]:
+        for session in found_sessions(list(tool_folders()))[:60]:
             self.app.call_from_thread(self._add, listed(session))
         self.app.call_from_thread(self._finished)
 
