@@ -63,7 +63,7 @@ def optional(module: str, extra: str) -> ModuleType:
         if exc.name is None or exc.name.partition(".")[0] != package:
             raise  # it is there, and something of its own is missing
         raise MissingExtra(package, extra) from exc
-    for distribution, oldest in _oldest(extra):
+    for distribution, oldest in oldest_releases(extra):
         refuse_older(distribution, oldest, extra)
     return package_module
 
@@ -90,7 +90,7 @@ def installed(package: str) -> str:
 
 
 @cache
-def _oldest(extra: str) -> tuple[tuple[str, str], ...]:
+def oldest_releases(extra: str) -> tuple[tuple[str, str], ...]:
     """The packages of an extra and the oldest release of each, by our own metadata: a checkout that is not installed has none."""
     from importlib import metadata
 

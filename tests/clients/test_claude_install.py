@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.kit import report, ullage
 from tests.machine_kit import Machine
-from ullage.clients.claude_code import (
+from ullage.clients.installation import (
     HOOKS,
     install_changes,
     mcp_path,
@@ -44,7 +44,7 @@ def machine(tmp_path, monkeypatch):
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     # How long a start takes depends on what else the machine does.
-    monkeypatch.setattr("ullage.clients.claude_code._SLOW_MS", 60_000)
+    monkeypatch.setattr("ullage.clients.installation._SLOW_MS", 60_000)
     return made
 
 

@@ -14,8 +14,8 @@ import pytest
 from tests.kit.transcripts import session_287k, session_file
 from tests.machine_kit import Machine
 from ullage.cli import main
-from ullage.clients.claude_code import settings_path
 from ullage.clients.idle import CACHE_SECONDS, LONG_CACHE_SECONDS, compact_left
+from ullage.clients.installation import settings_path
 from ullage.sessions import open_session
 from ullage.testing import scenario
 

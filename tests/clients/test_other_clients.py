@@ -12,7 +12,7 @@ import pytest
 from tests.kit import ullage
 from tests.machine_kit import IDS, Machine, opencode_export
 from ullage.clients.hook import answer
-from ullage.clients.other_clients import (
+from ullage.clients.installation import (
     CODEX_HOOKS,
     MARK,
     codex_checks,

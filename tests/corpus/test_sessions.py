@@ -15,7 +15,7 @@ from ullage import _reference
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag
 from ullage.cli.inspect import report_of
-from ullage.cli.resume import dump
+from ullage.cli.output import as_json
 from ullage.legality import validate
 from ullage.providers import SHAPES
 from ullage.requests.to_request import rules_model
@@ -117,7 +117,7 @@ def test_compacted_twice_and_resumed(opened, tmp_path):
             break
         session, kept = open_session(path), 0
         # The same bytes: what the compaction handed out is what a reader of the file finds.
-        assert dump(session.messages) == dump(done.messages)
+        assert as_json(session.messages) == as_json(done.messages)
         own = opened.format in ("claude_code", "codex", "pi")
         assert session.format == done.format == (opened.format if own else "claude_code")
         # What was strange in the file still is; Claude Code's format holds what was made of it.

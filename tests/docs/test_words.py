@@ -192,7 +192,7 @@ DIALECT = frozenset(
 PUBLIC_NAMES = {
     "_reference/jsonl.py": {"torn"},
     "batch/run.py": {"KEPT"},
-    "clients/claude_code.py": {"found"},
+    "clients/installation.py": {"found"},
     "compaction/job.py": {"kept"},
     "counting/calibration.py": {"known"},
     "counting/models.py": {"known"},

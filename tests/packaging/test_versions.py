@@ -12,21 +12,42 @@ import pytest
 
 from ullage import _start
 from ullage.exceptions import InvalidPolicy, MissingExtra
-from ullage.integrations.conversations import NATIVE, TESTED, HeldConversations, framework
+from ullage.integrations.conversations import NATIVE, HeldConversations, framework
 from ullage.summarizers.anthropic import AnthropicSummarizer
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("extra", TESTED)
+FRAMEWORKS = {
+    "langchain": "1.4.7",
+    "pydantic-ai": "2.62.0",
+    "openai-agents": "0.24.0",
+    "strands": "1.62.0",
+    "google-adk": "2.13.0",
+    "smolagents": "1.26.0",
+    "agent-framework": "1.23.0",
+    "inspect-ai": "0.3.285",
+    "llama-index": "0.14.25",
+    "litellm": "1.106.2",
+    "claude-agent-sdk": "0.2.187",
+}
+"""The newest release of each that `make integration-frameworks` tests."""
+
+
+def oldest_of(extra):
+    """The package of a framework's extra, and the release that it begins with."""
+    (requirement,) = PROJECT["project"]["optional-dependencies"][extra]
+    return requirement.split(">=")
+
+
+@pytest.mark.parametrize("extra", FRAMEWORKS)
 def test_an_extra_begins_with_the_oldest_release_that_is_tested(extra):
-    tested = TESTED[extra]
-    assert PROJECT["project"]["optional-dependencies"][extra] == [f"{tested.package}>={tested.oldest}"]  # fmt: skip
+    package, oldest = oldest_of(extra)
     groups = PROJECT["dependency-groups"].values()
     pinned = [str(each).replace("[mcp]", "") for group in groups for each in group]
-    for release in tested[1:]:
-        assert f"{tested.package}=={release}" in pinned
+    for release in (oldest, FRAMEWORKS[extra]):
+        assert f"{package}=={release}" in pinned
 
 
 DOORS = (
@@ -55,14 +76,15 @@ def test_sdks_and_doors_begin_with_the_oldest_release_that_is_tested(extra):
         assert any(each.startswith(f"{package}==") for each in pins["doors"]), "the newest"
 
 
-@pytest.mark.parametrize("extra", TESTED)
+@pytest.mark.parametrize("extra", FRAMEWORKS)
 def test_the_page_says_which_releases_are_tested(extra):
     page = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
-    tested = TESTED[extra]
+    package, oldest = oldest_of(extra)
     row = next(line for line in page.splitlines() if f"`ullage[{extra}]` |" in line)
-    assert f"| {tested.package} {tested.oldest} | {tested.newest} |" in row
+    assert f"| {package} {oldest} | {FRAMEWORKS[extra]} |" in row
 
 
+@pytest.mark.usefixtures("ours")
 def test_an_older_release_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(metadata, "version", lambda package: "1.3.0")
     with pytest.raises(MissingExtra) as caught, framework("langchain"):
@@ -72,6 +94,7 @@ def test_an_older_release_is_refused_by_name(monkeypatch):
     assert caught.value.hint == "pip install 'ullage[langchain]'"
 
 
+@pytest.mark.usefixtures("ours")
 def test_a_release_that_lacks_what_is_imported_is_named(monkeypatch):
     monkeypatch.setattr(metadata, "version", lambda package: "1.4.0")
     with pytest.raises(MissingExtra, match=r"1\.4\.0 is installed"), framework("langchain"):
@@ -96,16 +119,20 @@ def test_without_any_the_extra_is_named(monkeypatch):
     assert not caught.value.found
 
 
-OURS = ("anthropic>=2.0.0; extra == 'anthropic'", "psycopg[binary,pool]>=3.2.1; extra == \"postgres\"")  # fmt: skip
+OURS = (
+    "anthropic>=2.0.0; extra == 'anthropic'",
+    "langchain>=1.4.0; extra == 'langchain'",
+    'psycopg[binary,pool]>=3.2.1; extra == "postgres"',
+)
 
 
 @pytest.fixture
 def ours(monkeypatch):
     """Our own metadata, which a checkout lacks."""
     monkeypatch.setattr(metadata, "requires", lambda package: list(OURS))
-    _start._oldest.cache_clear()
+    _start.oldest_releases.cache_clear()
     yield
-    _start._oldest.cache_clear()
+    _start.oldest_releases.cache_clear()
 
 
 @pytest.mark.parametrize("release", ["1.9.9", "2.0.0"])
@@ -131,8 +158,8 @@ def test_an_adapter_of_an_older_sdk_is_not_made(monkeypatch):
 
 @pytest.mark.usefixtures("ours")
 def test_the_oldest_release_of_an_extra_is_read_from_our_metadata():
-    assert _start._oldest("postgres") == (("psycopg", "3.2.1"),)
-    assert _start._oldest("cli") == ()
+    assert _start.oldest_releases("postgres") == (("psycopg", "3.2.1"),)
+    assert _start.oldest_releases("cli") == ()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ pytest.importorskip("aiohttp")
 
 from ullage.proxy import fitter as fitter_module
 from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.fitter import Fitter, LineStates, gateway_policy
+from ullage.proxy.fitter import Fitter, LineStates
 from ullage.proxy.proxy_settings import ProxySettings
 from ullage.proxy.upstream import Incoming, endpoint_of
 from ullage.testing import conversation
@@ -35,7 +35,7 @@ def looks(monkeypatch, lists, last_trigger=0):
         return function(*args)
 
     monkeypatch.setattr(fitter_module.asyncio, "to_thread", counted)
-    fitter = Fitter(gateway_policy(), LineStates(None))
+    fitter = Fitter(ProxySettings(), LineStates(ProxySettings()))
     found = []
     for messages in lists:
         threads.clear()

@@ -22,6 +22,7 @@ from ullage.manager import ContextManager
 from ullage.proxy.client_calls import ClientLine
 from ullage.proxy.compaction_answers import HandedOut
 from ullage.proxy.fitter import LineStates, forget_old
+from ullage.proxy.proxy_settings import ProxySettings
 from ullage.stores import FolderStore
 
 DAY = 86_400
@@ -36,6 +37,11 @@ def kept(store, name):
     return None if found is None else list(json.loads(found.data))
 
 
+def states_in(store):
+    """States that are kept for ever."""
+    return LineStates(ProxySettings(store=store, state_days=0, state_bytes=0))
+
+
 def test_two_lines_of_one_name_that_save_at_once_are_both_kept(tmp_path, caplog):
     """The second has read the document when the first writes it."""
     store, meanwhile = FolderStore(tmp_path), []
@@ -44,19 +50,19 @@ def test_two_lines_of_one_name_that_save_at_once_are_both_kept(tmp_path, caplog)
     def load(conversation, document):
         found = read(conversation, document)
         if not meanwhile:
-            meanwhile.append(LineStates(FolderStore(tmp_path)))
+            meanwhile.append(states_in(FolderStore(tmp_path)))
             meanwhile[0].save(line("0" * 16, 1))
         return found
 
     store.load = load
-    LineStates(store).save(line("0" * 16, 2))
+    states_in(store).save(line("0" * 16, 2))
     assert kept(FolderStore(tmp_path), "0" * 16) == ["1", "2"]
     assert caplog.records == []
 
 
 def test_many_lines_at_once_lose_nothing_in_silence(tmp_path, caplog):
     """Three clients in parallel, as seen: a conflict is read again once, and whatever is still not kept is reported."""
-    states = [LineStates(FolderStore(tmp_path)) for _ in range(3)]
+    states = [states_in(FolderStore(tmp_path)) for _ in range(3)]
     work = [threading.Thread(target=each.save, args=(line("1" * 16, n),)) for n, each in enumerate(states)]  # fmt: skip
     for each in work:
         each.start()
@@ -71,7 +77,7 @@ def filled(tmp_path):
     """A folder with states of 40, 20 and 1 days, the key of items, and a conversation of somebody else's."""
     store = FolderStore(tmp_path)
     for name, age in (("a" * 16, 40), ("b" * 16, 20), ("c" * 16, 1)):
-        LineStates(store).save(line(name, 1))
+        states_in(store).save(line(name, 1))
         for path in store._of(name).iterdir():
             then = path.stat().st_mtime - age * DAY
             os.utime(path, (then, then))

@@ -46,10 +46,7 @@ def test_events_are_known_by_either_line_end(end):
 
 
 def test_of_an_answer_of_megabytes_the_usage_at_its_end_is_read():
-    async def send(message):
-        pass
-
-    answer = ClientAnswer(send)
+    answer = ClientAnswer({}, None, None)
     start = b'data: {"type":"message_start","message":{"role":"assistant","content":[],"usage":{"input_tokens":7,"output_tokens":1}}}\n\n'
     delta = (
         b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%s"}}\n\n'

@@ -14,15 +14,10 @@ Indexing and counting release the GIL; Python code (summaries, reports) does not
 from __future__ import annotations
 
 from ullage.batch.places import (
-    RemoteFile as RemoteFile,
-    TranscriptFile as TranscriptFile,
-    find_remote as find_remote,
     find_transcripts as find_transcripts,
 )
 from ullage.batch.run import (
     ACTIONS as ACTIONS,
-    ENGINES as ENGINES,
-    ArrowBatch as ArrowBatch,
     BatchAction as BatchAction,
     BatchRow as BatchRow,
     Done as Done,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
+from ullage._start import optional
+from ullage.exceptions import InvalidPolicy, StoreError
 
 NOTES = "session-memory"
 """Note folders that `ullage session-memory` keeps next to a session: their files are not transcripts."""
@@ -192,10 +192,7 @@ def _split(path: str) -> tuple[str, str]:
 @contextmanager
 def _opened(root: str, path: str = "") -> Iterator[tuple[Any, Any]]:
     """The library and a bucket; a failure names the path that was asked for, or the bucket."""
-    try:
-        library, stores = map(importlib.import_module, ("obstore", "obstore.store"))
-    except ImportError as exc:
-        raise MissingExtra("obstore", "objects") from exc
+    library, stores = optional("obstore", "objects"), optional("obstore.store", "objects")
     named = root
     try:
         store, named = stores.from_url(root), path or root

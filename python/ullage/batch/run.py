@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import importlib
 import os
 import tempfile
 from collections import Counter
@@ -12,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import orjson
 
+from ullage._start import optional
 from ullage.batch.places import (
     RemoteFile,
     TranscriptFile,
@@ -33,7 +33,7 @@ from ullage.compaction import CompactionResult
 from ullage.counting.calibration import Ledger, weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for
-from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError, UllageError
+from ullage.exceptions import InvalidPolicy, StoreError, UllageError
 from ullage.policy import Policy
 from ullage.recall.store import write_whole
 from ullage.replay import replay_session, script_of
@@ -671,11 +671,8 @@ class ArrowBatch(Protocol):
         ...
 
 
-def _library(name: str, extra: str = "daft") -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as exc:
-        raise MissingExtra(name.partition(".")[0], extra) from exc
+# Once: to compare releases takes a millisecond, as long as a small transcript.
+_arrow = cache(partial(optional, "pyarrow", "daft"))
 
 
 def arrow_schema() -> Any:
@@ -684,7 +681,7 @@ def arrow_schema() -> Any:
     Raises:
         MissingExtra: pyarrow is not installed.
     """
-    arrow = _library("pyarrow")
+    arrow = _arrow()
     kinds = dict.fromkeys(("tokens_before", "tokens_after", "freed"), arrow.int64())
     kinds["output"] = arrow.large_binary()
     names = [column.name for column in dataclasses.fields(BatchRow)]
@@ -708,7 +705,7 @@ def process_rows(batch: ArrowBatch, task: RowTask) -> ArrowBatch:
     """
     schema = arrow_schema()
     rows = [dataclasses.asdict(row) for row in rows_of(batch.to_pylist(), task)]
-    result: ArrowBatch = _library("pyarrow").RecordBatch.from_pylist(rows, schema=schema)
+    result: ArrowBatch = _arrow().RecordBatch.from_pylist(rows, schema=schema)
     return result
 
 
@@ -737,7 +734,7 @@ def write_table(path: str, rows: Iterable[BatchRow]) -> None:
         MissingExtra: pyarrow is not installed.
         StoreError: It cannot be written.
     """
-    arrow, parquet = _library("pyarrow"), _library("pyarrow.parquet")
+    arrow, parquet = _arrow(), optional("pyarrow.parquet", "daft")
     table = arrow.Table.from_pylist([*map(dataclasses.asdict, rows)], schema=arrow_schema())
     sink = arrow.BufferOutputStream()
     parquet.write_table(table, sink)
@@ -751,10 +748,7 @@ def write_table(path: str, rows: Iterable[BatchRow]) -> None:
 
 EngineName: TypeAlias = Literal["threads", "daft", "ray"]
 
-ENGINES: tuple[EngineName, ...] = ("threads", "daft", "ray")
-
-PER_TASK = 16
-"""Rows per task: few, so that a large file delays only these."""
+_PER_TASK = 16  # rows: few, so that a large file delays only these
 
 Place: TypeAlias = Mapping[str, str]
 
@@ -775,10 +769,10 @@ def run_rows(
         InvalidPolicy: No such engine.
         MissingExtra: It is not installed.
     """
-    if engine not in ENGINES:
-        raise InvalidPolicy("engine", engine, f"must be one of {', '.join(ENGINES)}")
-    run = {"threads": _threads, "daft": _daft, "ray": _ray}[engine]
-    return run(places, task, workers) if places else iter(())
+    engines = {"threads": _threads, "daft": _daft, "ray": _ray}
+    if engine not in engines:
+        raise InvalidPolicy("engine", engine, f"must be one of {', '.join(engines)}")
+    return engines[engine](places, task, workers) if places else iter(())
 
 
 def _threads(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
@@ -789,7 +783,7 @@ def _threads(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[B
 
 
 def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
-    daft, arrow = _library("daft"), _library("pyarrow")
+    daft, arrow = optional("daft", "daft"), _arrow()
     kind = arrow.struct(list(arrow_schema()))
 
     def work(path: Any, relative: Any) -> Any:
@@ -798,22 +792,22 @@ def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[Batc
         return arrow.array(done.to_pylist(), type=kind)
 
     returned = daft.DataType.from_arrow_type(kind)
-    call = daft.func.batch(return_dtype=returned, batch_size=PER_TASK, use_process=True)(work)
+    call = daft.func.batch(return_dtype=returned, batch_size=_PER_TASK, use_process=True)(work)
     names = ("path", "relative")
     frame = daft.from_pydict({name: [place.get(name, "") for place in places] for name in names})
-    done = frame.into_batches(PER_TASK).select(call(*map(daft.col, names)).alias("row"))
+    done = frame.into_batches(_PER_TASK).select(call(*map(daft.col, names)).alias("row"))
     yield from (BatchRow(**place["row"]) for place in done.iter_rows())
 
 
 def _ray(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
-    data, arrow = _library("ray.data", "ray"), _library("pyarrow", "ray")
+    data, arrow = optional("ray.data", "ray"), optional("pyarrow", "ray")
 
     def work(table: Any) -> Any:
         done = [process_rows(batch, task) for batch in table.to_batches()]
         return arrow.Table.from_batches(done, schema=arrow_schema())
 
     frame = data.from_items([dict(place) for place in places])
-    done = frame.map_batches(work, batch_format="pyarrow", batch_size=PER_TASK)
+    done = frame.map_batches(work, batch_format="pyarrow", batch_size=_PER_TASK)
     yield from (BatchRow(**row) for row in done.iter_rows())
 
 
@@ -824,10 +818,7 @@ def find_places(paths: Iterable[str], *, pattern: str = "") -> list[RemoteFile]:
     """Files and objects that may be transcripts, sorted, each once.
 
     `paths`: folders and files, see `find_transcripts`; addresses, see `find_remote`. `pattern`: see `find_transcripts`; for addresses
-    put it into them.
-
-    Raises:
-        InvalidPolicy, MissingExtra, StoreError: See both.
+    put it into them. Raises what both do.
     """
     addresses = list(paths)
     local = find_transcripts([path for path in addresses if not is_remote(path)], pattern=pattern)

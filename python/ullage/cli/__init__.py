@@ -11,12 +11,10 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import cache
 
 from ullage._version import VERSION
 from ullage.exceptions import MissingExtra, UllageError
-
-EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
 
 
 def _complain(error: UllageError | OSError, *, as_json: bool) -> int:
@@ -31,7 +29,7 @@ def _complain(error: UllageError | OSError, *, as_json: bool) -> int:
     _tell(f"error: {message}")
     if hint:
         _tell(f"hint: {hint}")
-    return EXIT_BAD_INPUT
+    return 2
 
 
 def _tell(text: str) -> None:
@@ -42,18 +40,6 @@ def _tell(text: str) -> None:
         print(text, file=sys.stderr)
     else:
         print(visible(text), file=sys.stderr)
-
-
-class _Notes:
-    """Print each warning once, without file name and source line."""
-
-    def __init__(self) -> None:
-        self._printed: set[str] = set()
-
-    def __call__(self, message: Warning | str, *more: object, **others: object) -> None:
-        if str(message) not in self._printed:
-            self._printed.add(str(message))
-            _tell(f"note: {message}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,7 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 # What the terminal's encoding lacks, and lone surrogates, as escapes.
                 stream.reconfigure(errors="backslashreplace")
         with warnings.catch_warnings():
-            warnings.showwarning = _Notes()
+            # Each once, without file name and source line.
+            note = cache(lambda text: _tell(f"note: {text}"))
+            warnings.showwarning = lambda message, *more, **others: note(str(message))
             # On the command line they are notes for the user.
             warnings.simplefilter("always", UserWarning)
             return run(words)
@@ -96,6 +84,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         print("interrupted; every change made so far is reported above", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return 130
     except (UllageError, OSError) as exc:
         return _complain(exc, as_json="--json" in words)

@@ -36,9 +36,6 @@ EXAMPLES = {
 }
 """Below the options of a command's `--help`, as Markdown."""
 
-_GROUPS = ("claude", "hooks", "memory", "session-memory")
-"""Commands with commands of their own."""
-
 
 def _default(value: object) -> str | None:
     """The default in a help text; nothing if it is off or empty."""
@@ -98,7 +95,7 @@ def run(argv: list[str]) -> int:
     except CycloptsError as exc:
         return _usage_error(exc, as_json="--json" in argv)
     except NoSession as exc:
-        raise exc.error from exc
+        raise exc.args[0] from exc
     return code if isinstance(code, int) else 0
 
 
@@ -131,4 +128,5 @@ def _plain_words(error: CycloptsError) -> str:
 def _command_of(words: list[str]) -> str:
     """The command, with its subcommand; empty: there is none."""
     first, second = [*(word if word[:1] != "-" else "" for word in words[:2]), "", ""][:2]
-    return f"{first} {second}" if first in _GROUPS and second else first
+    is_group = first in ("claude", "hooks", "memory", "session-memory")
+    return f"{first} {second}" if is_group and second else first

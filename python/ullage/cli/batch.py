@@ -37,9 +37,6 @@ from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
 from ullage.recall.store import write_whole
 
-MANIFEST = "ullage-batch.jsonl.manifest"
-"""In the output folder of `compact`; not a suffix of transcripts, so that a later batch over the folder skips it."""
-
 
 def batch_command(
     action: BatchAction,
@@ -103,7 +100,8 @@ def batch_command(
     if manifest is None and action == "compact" and output is not None and not is_remote(output):
         folder = Path(output)
         folder.mkdir(parents=True, exist_ok=True)
-        manifest = folder / MANIFEST
+        # Not a suffix of transcripts, so that a later batch over the folder skips it.
+        manifest = folder / "ullage-batch.jsonl.manifest"
     book = Manifest() if manifest is None else Manifest.open(manifest)
     name = _name(action, chosen, keep=keep, model=model, output=output)
     if action == "validate":

@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 
 from ullage.cli import compact as compact_cli, inspect as inspect_cli
-from ullage.cli.output import Json, Output
-from ullage.cli.resume import dump
+from ullage.cli.output import Json, Output, as_json
 from ullage.counting.window import WindowSettings
 from ullage.sessions import Session, compact_session, open_session
 from ullage.sessions.inspected import inspect_opened
@@ -18,8 +17,6 @@ from ullage.transcript import TranscriptLog
 
 _NAME = "ullage"
 _MODEL = "claude-opus-5-5"
-_WINDOW = WindowSettings(auto_compact_window=200_000)
-"""The default working size of a manager, which the session nearly fills."""
 
 
 def demo_command(
@@ -41,12 +38,14 @@ def demo_command(
     folder.mkdir(parents=True, exist_ok=True)
     example = scenario(seed, tokens=size, model=_MODEL)
     before = _write(example, folder / f"session-{seed}.jsonl")
-    report = inspect_cli.report_of(inspect_opened(before), settings=_WINDOW)
+    # The default working size of a manager, which the session nearly fills.
+    settings = WindowSettings(auto_compact_window=200_000)
+    report = inspect_cli.report_of(inspect_opened(before), settings=settings)
     output = folder / f"session-{seed}.compacted.jsonl"
     # The summary names only the file: with its folder the size would differ from run to run.
     done = compact_session(before, output=output, overwrite=True, transcript_path=output.name)
     after = compact_cli.report_of(before, done)
-    kept_facts = _kept_facts(example, dump(done.messages))
+    kept_facts = _kept_facts(example, as_json(done.messages))
     if json:
         out.json({"before": report, "compaction": after, "kept": kept_facts})
         return 0
@@ -112,7 +111,7 @@ def _kept_facts(example: Scenario, context: str) -> dict[str, list[int]]:
         "URLs": truth.urls,
     }
     return {
-        name: [sum(dump(text)[1:-1] in context for text in texts), len(texts)]
+        name: [sum(as_json(text)[1:-1] in context for text in texts), len(texts)]
         for name, texts in wanted.items()
         if texts
     }

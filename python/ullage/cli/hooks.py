@@ -14,23 +14,21 @@ from cyclopts import App, Parameter
 from ullage import _env
 from ullage.cli.compact import DIFF_STYLES
 from ullage.cli.output import Json, Output
-from ullage.clients.claude_code import (
+from ullage.clients.installation import (
+    TRUST,
     Check,
+    OtherClient,
     Scope,
     checks,
+    codex_checks,
     install_changes,
+    other_checks,
+    other_install,
+    other_uninstall,
     uninstall_changes,
     write_plugin,
 )
 from ullage.clients.mcp_server import main
-from ullage.clients.other_clients import (
-    TRUST,
-    OtherClient,
-    codex_checks,
-    other_checks,
-    other_install,
-    other_uninstall,
-)
 from ullage.clients.settings_file import FileChange
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy

@@ -25,6 +25,7 @@ from ullage.counting.window import WindowSettings, window_for
 from ullage.levels.breakdown import NOTABLE
 from ullage.policy import Policy
 from ullage.sessions import InspectedSession, inspect_session
+from ullage.transcript.records import as_mapping
 
 _TOP = 8
 _NAMES = 9
@@ -78,12 +79,10 @@ def report_of(
     marks = window_for(row, settings=settings or WindowSettings.from_env())
     boundaries = []
     for entry in session.boundaries:
-        compaction = entry.get("compactMetadata")
-        metadata = compaction if isinstance(compaction, Mapping) else {}
+        metadata = as_mapping(entry.get("compactMetadata"))
         boundary = {"timestamp": entry.get("timestamp"), "trigger": metadata.get("trigger")}
         sizes = {"tokens_before": "preTokens", "tokens_after": "postTokens"}
-        boundary |= {name: metadata.get(key) for name, key in sizes.items()}
-        boundaries.append(boundary)
+        boundaries.append(boundary | {name: metadata.get(key) for name, key in sizes.items()})
     return {
         "file": file_name(session.path),
         "format": session.format,

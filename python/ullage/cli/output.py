@@ -45,9 +45,6 @@ COMMAND: ContextVar[str] = ContextVar("ullage_command", default="")
 BAR_CELLS = 28
 MOST_NOTES = 8
 
-PROGRESS_AFTER_SECONDS = 1.0
-"""Work that ends sooner needs no bar."""
-
 
 def share(part: int, whole: int) -> str:
     """A percentage with one digit; an en dash if the whole is 0."""
@@ -63,11 +60,11 @@ BAR_STYLE = "#4a8fd9"
 """Readable on light and dark backgrounds."""
 
 
-def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
-    """A bar of eighth blocks; never longer than `cells`, never empty for a part above zero."""
+def bar(part: int, whole: int) -> str:
+    """A bar of eighth blocks; never longer than `BAR_CELLS`, never empty for a part above zero."""
     if whole <= 0 or part <= 0:
         return ""
-    eighths = max(1, min(cells * 8, round(cells * 8 * part / whole)))
+    eighths = max(1, min(BAR_CELLS * 8, round(BAR_CELLS * 8 * part / whole)))
     full, part_cell = divmod(eighths, 8)
     return "█" * full + ("" if part_cell == 0 else "▏▎▍▌▋▊▉"[part_cell - 1])
 
@@ -96,12 +93,17 @@ def _room(width: int, rows: Sequence[Sequence[str]], cut: Sequence[int]) -> dict
 def envelope(**content: Any) -> str:
     """What every command prints with `--json`: `version`, `command`, and `result` or `error`."""
     report = {"version": JSON_VERSION, "command": COMMAND.get(), **content}
-    option = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    return json_printable(as_json(report, indent=2))
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """Compact JSON, or with an indent of 2; the standard library writes what orjson refuses (lone surrogates, large numbers)."""
+    option = orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
-        text = orjson.dumps(report, option=option).decode()
-    except TypeError:  # orjson refuses lone surrogates and integers over 64 bits
-        text = json.dumps(report, indent=2)
-    return json_printable(text)
+        return orjson.dumps(value, option=option).decode()
+    except (TypeError, ValueError):
+        separators = None if indent else (",", ":")
+        return json.dumps(value, indent=indent, separators=separators)
 
 
 def is_plain(stream: TextIO) -> bool:
@@ -284,7 +286,7 @@ class Output:
         shown = Progress(*columns, console=self.errors, transient=True)
         # A single step has no measurable progress: its bar pulses.
         task = shown.add_task(label, total=total if total > 1 else None)
-        late = threading.Timer(PROGRESS_AFTER_SECONDS, shown.start)
+        late = threading.Timer(1.0, shown.start)
         late.daemon = True
         late.start()
         try:
@@ -307,10 +309,6 @@ HELP = "a transcript of any known format, a session's id or its beginning (`ulla
 
 class NoSession(Exception):
     """Carries an error past the parser, which would reword a `ValueError` and drop its hint."""
-
-    def __init__(self, error: UllageError) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 def _converted(type_: Any, words: Sequence[Any]) -> Path:

@@ -16,9 +16,6 @@ from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import EffectiveValue, Policy
 
-_TABLE_COLUMNS = 110
-"""Room for names, values and a reason in about two lines."""
-
 
 def policy_command(
     *,
@@ -45,7 +42,8 @@ def policy_command(
         )
         return 0
     out.heading(f"Policy.{policy.preset}()")
-    if out.piped or out.console.width >= _TABLE_COLUMNS:
+    # A table needs room for names, values and a reason in about two lines.
+    if out.piped or out.console.width >= 110:
         cells = [(field.name, _value(field), field.why) for field in effective]
         out.table(("setting", "value", "why"), cells, whole=(0,))
     else:  # each reason below its setting
@@ -88,8 +86,6 @@ def _shown(value: object) -> str:
         return counted(len(value), "name")
     return f"{value:,}" if isinstance(value, int) else str(value)
 
-
-DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 Schema = dict[str, Any]
 
@@ -143,7 +139,8 @@ def command_schema(command: str) -> Schema:
     if command not in LINES:
         result = _envelope(command, result=result)
     ends = [result, _envelope(command, error=ERROR)]
-    return {"$schema": DRAFT, "title": f"ullage {command} --json", "anyOf": ends}
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": draft, "title": f"ullage {command} --json", "anyOf": ends}
 
 
 def _envelope(command: str, **content: Schema) -> Schema:

@@ -34,10 +34,6 @@ from ullage.replay import (
 )
 from ullage.sessions import Session, open_session
 
-CELLS = 24
-WIDE = 100
-"""Terminal width from which the window's bar has its full length."""
-
 LETTERS = {
     "system": "s",
     "tools": "s",
@@ -206,7 +202,8 @@ def _show_turns(out: Output, main: Run, *, whole: bool) -> None:
     shown = [turn for turn in main.turns if whole or turn.acted or turn is main.turns[-1]]
     if not any(turn.acted for turn in main.turns):
         out.line("no level had to act")
-    cells = CELLS if out.piped or out.console.width >= WIDE else CELLS // 2
+    # On a terminal of fewer columns there is no room for the full length.
+    cells = 24 if out.piped or out.console.width >= 100 else 12
     out.line("")
     out.table(
         ("request", "tokens", "window", "contents", "acted", "freed", "again"),

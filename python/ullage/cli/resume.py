@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import orjson
 from cyclopts import Parameter
 
 from ullage.cli.output import (
@@ -16,6 +14,7 @@ from ullage.cli.output import (
     Output,
     SessionArgument,
     WhichConversation,
+    as_json,
     counted,
     file_name,
     json_printable,
@@ -25,9 +24,6 @@ from ullage.legality import describe
 from ullage.requests.to_request import Outgoing
 from ullage.sessions import open_session
 from ullage.summarizers.budgeted_text import one_line
-
-_PREVIEW_CHARS = 160
-
 
 RulesModel = Annotated[
     str | None, Parameter(help="model whose rules apply; default: the one in the file")
@@ -61,12 +57,12 @@ def resume_command(
     opened = open_session(file, number=conversation)
     sent = opened.request(provider=provider, model=model)
     if body:
-        _write(dict(sent.parts))
+        print(json_printable(as_json(dict(sent.parts))))
     elif json:
         out.json({"messages": sent.messages, "notes": notes_of(sent)})
     elif lines:
         for message in sent.messages:
-            _write(message)
+            print(json_printable(as_json(message)))
     else:
         _show(out, sent, tail)
     sys.stdout.flush()
@@ -74,18 +70,6 @@ def resume_command(
         out.note(f"note: {text}")
     out.notes(opened.warnings)
     return 1 if sent.left else 0
-
-
-def _write(value: Any) -> None:
-    sys.stdout.write(json_printable(dump(value)) + "\n")
-
-
-def dump(value: Any) -> str:
-    """Compact JSON; the standard library writes what orjson refuses (lone surrogates, large numbers)."""
-    try:
-        return orjson.dumps(value).decode()
-    except (TypeError, ValueError):
-        return json_module.dumps(value, separators=(",", ":"))
 
 
 def notes_of(sent: Outgoing) -> list[str]:
@@ -132,26 +116,26 @@ def preview_rows(message: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         texts = map(_preview, map(_text, content))
         rows += [(role, kind, text) for kind, text in zip(kinds, texts, strict=True)]
     elif content is None and not message.get("tool_calls"):
-        rows.append((role, str(message.get("type")), _preview(dump(message))))
+        rows.append((role, str(message.get("type")), _preview(as_json(message))))
     calls = message.get("tool_calls") or ()
-    return rows + [(role, "tool_call", _preview(dump(call.get("function")))) for call in calls]
+    return rows + [(role, "tool_call", _preview(as_json(call.get("function")))) for call in calls]
 
 
 def _text(block: dict[str, Any]) -> str:
     kind = block.get("type")
     if kind == "tool_use":
-        return f"{block.get('name')} {dump(block.get('input'))}"
+        return f"{block.get('name')} {as_json(block.get('input'))}"
     if kind == "tool_result":
         content = block.get("content")
         return content if isinstance(content, str) else " ".join(map(_text, content or ()))
     text = block.get("text") or block.get("thinking")
     if kind is None and not text:
-        return dump(block)
+        return as_json(block)
     return str(text or f"[{kind}]")
 
 
 def _preview(text: str) -> str:
-    return one_line(text, _PREVIEW_CHARS)
+    return one_line(text, 160)
 
 
 def validate_command(

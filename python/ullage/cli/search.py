@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-import orjson
 from cyclopts import Parameter
 
 from ullage.cli.output import (
@@ -15,6 +15,7 @@ from ullage.cli.output import (
     Json,
     Output,
     SessionArgument,
+    as_json,
     bar,
     counted,
     json_printable,
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 # `ullage list`: the sessions of this machine.
-
-
-_ID_CHARS = 13
-_ALL_COLUMNS = 100
-"""On a narrower terminal only the fill shows a session's size, to leave room for its title."""
 
 
 OnlyTool: TypeAlias = Annotated[
@@ -122,7 +118,8 @@ def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[st
         return
     columns = ("id", "tool", "age", "tokens", "fill", "cost", "project", "title")
     cells = [columns, *map(_cells, rows)]
-    if not out.piped and out.console.width < _ALL_COLUMNS:
+    # On a narrow terminal only the fill shows a session's size, to leave room for its title.
+    if not out.piped and out.console.width < 100:
         cells = [row[:3] + row[4:] for row in cells]
     last = len(cells[0]) - 1
     figures, long = tuple(range(2, last - 1)), (last - 1, last)
@@ -137,7 +134,7 @@ def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[st
 
 def _cells(row: ListedSession) -> tuple[str, ...]:
     # Enough of an id to tell apart two sessions that began within the same minute.
-    most = _ID_CHARS + len("ses_") * row.session.id.startswith("ses_")
+    most = 13 + len("ses_") * row.session.id.startswith("ses_")
     head = (row.session.id[:most], row.session.tool, age(row.session.modified))
     if row.problem:
         place = home_relative(str(row.session.path))
@@ -196,9 +193,7 @@ def _data(session: SearchedSession) -> dict[str, object]:
         "title": session.title,
         "cwd": session.cwd,
         "score": round(session.score, 3),
-        "hits": [
-            {"position": hit.position, "who": hit.who, "text": hit.text} for hit in session.hits
-        ],
+        "hits": [asdict(hit) for hit in session.hits],
     }
 
 
@@ -233,7 +228,7 @@ def watch_command(
                 shown.update(_drawn(*state), refresh=True)
     for row, newest in _changes(file, interval):
         if json:
-            print(json_printable(orjson.dumps(_state_data(row, newest)).decode()), flush=True)
+            print(json_printable(as_json(_state_data(row, newest))), flush=True)
         else:
             for line in _lines(row, newest):
                 out.line(line, cut=True)

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ullage.clients.hook import LIMIT_SECONDS, archive, bounded
 from ullage.clients.lost_facts import restored
@@ -24,13 +24,6 @@ with framework("claude-agent-sdk"):
     from claude_agent_sdk import HookMatcher
 
 Hook = Callable[[Any, str | None, Any], Awaitable[Any]]
-
-_EVENTS: Final = ("PreCompact", "PostToolUse", "UserPromptSubmit")
-_MOST: Final = 64
-"""Sessions whose compaction is remembered until their facts are delivered."""
-
-_TRIES: Final = 3
-"""How often to read a transcript for them: the client writes the boundary some time after the compaction."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,15 +41,13 @@ def ullage_hooks(
     """
     hooks = _Hooks()
     matchers_by_event = {event: list(matchers) for event, matchers in (others or {}).items()}
-    for event in _EVENTS:
+    for event in ("PreCompact", "PostToolUse", "UserPromptSubmit"):
         matcher = HookMatcher(hooks=[hooks.answer], timeout=LIMIT_SECONDS)
         matchers_by_event.setdefault(event, []).append(matcher)
     return matchers_by_event
 
 
 class _Hooks:
-    """The hooks of one set of options."""
-
     def __init__(self) -> None:
         self._compacted: OrderedDict[str, int] = OrderedDict()  # tries left, by session
 
@@ -74,8 +65,9 @@ class _Hooks:
         if event == "PreCompact":
             # A subagent's context is not the one in this transcript.
             if not payload.get("agent_id"):
-                self._compacted[session] = _TRIES
-                while len(self._compacted) > _MOST:
+                # The client writes the boundary some time after the compaction: the transcript is read up to three times.
+                self._compacted[session] = 3
+                while len(self._compacted) > 64:
                     self._compacted.popitem(last=False)
             archive(str(payload["transcript_path"]), session, str(payload.get("trigger") or ""))
             return {}

@@ -26,8 +26,6 @@ MAX_INPUT_BYTES = 64 << 20
 LIMIT_SECONDS = 20
 """Below the clients' own time limits for these hooks."""
 
-_LOG_BYTES = 1 << 20
-
 
 class _TooLateError(Exception):
     """The time limit passed."""
@@ -47,13 +45,14 @@ def main(argv: list[str] | None = None) -> int:
         gc.set_threshold(100_000, 20, 20)
     event = words[0] if words else ""
     try:
-        with _deadline(_seconds()):
-            data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
-            output = answer(event, data)
+        _ring_after(_seconds())
+        output = answer(event, sys.stdin.buffer.read(MAX_INPUT_BYTES + 1))
+        _ring_after(0)
         if output:
             sys.stdout.write(output)
             sys.stdout.flush()
     except BaseException as exc:  # the client must go on whatever happens here
+        _ring_after(0)
         log_fault(event, exc)
         _silence()
     if argv is None:
@@ -151,9 +150,6 @@ def _opencode_compacting(event: Mapping[str, Any]) -> str:
 MOST_COPIES = 5
 """Maximum copies of one session; the oldest are removed first. Clients append, so the newest copy contains the others."""
 
-# A copy is made while the client waits, and five are kept, so large files are skipped.
-MAX_BYTES = 1 << 30
-
 
 def archive(path: str, session: str, trigger: str) -> Path | None:
     """Copy a transcript; several calls for one compaction make one copy.
@@ -173,8 +169,9 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
 
     source = Path(path)
     look = source.stat()
-    if not source.is_file() or look.st_size > MAX_BYTES:
-        raise OSError(f"{path}: no regular file, or larger than {MAX_BYTES:,} bytes")
+    most = 1 << 30  # a copy is made while the client waits, and five are kept
+    if not source.is_file() or look.st_size > most:
+        raise OSError(f"{path}: no regular file, or larger than {most:,} bytes")
     folder = _env.state_folder() / "archives" / file_stem(session or source.stem)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     newest = [copy.stat() for copy in archives_of(folder)[-1:]]
@@ -215,8 +212,6 @@ def _copied(source: Path, target: Path, look: os.stat_result) -> None:
 DEFAULT_CHARS = 20_000
 """About 5,000 tokens; `ULLAGE_HOOK_CHARS` sets another limit, 0 none."""
 
-# Some 500 tokens: less is not worth a note and a file.
-_LEAST_SAVED = 2_000
 # Bash's, then those of MCP servers, in the order in which the first that holds a text wins.
 _TEXT_KEYS = ("stdout", "output", "content", "text")
 
@@ -260,7 +255,8 @@ def _blocks(blocks: list[Any], limit: int, event: Mapping[str, Any]) -> list[Any
 
 
 def _shortened(text: str, limit: int, event: Mapping[str, Any], part: str = "") -> str | None:
-    if len(text) < limit + _LEAST_SAVED:
+    # To save less than some 500 tokens is not worth a note and a file.
+    if len(text) < limit + 2_000:
         return None
     from ullage.recall.store import FileStore, file_stem
 
@@ -394,27 +390,17 @@ def _seconds() -> float:
         return LIMIT_SECONDS
 
 
-class _deadline:
-    """A time limit for a block, on systems with an alarm signal."""
+def _ring_after(seconds: float) -> None:
+    """Set the time limit, on systems with an alarm signal; 0: there is none any more."""
+    import signal
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, _too_late)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    def __enter__(self) -> None:
-        import signal
 
-        if hasattr(signal, "setitimer"):
-            signal.signal(signal.SIGALRM, self._ring)
-            signal.setitimer(signal.ITIMER_REAL, self._seconds)
-
-    def __exit__(self, *exc: object) -> None:
-        import signal
-
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _ring(self, *about: object) -> None:
-        raise _TooLateError(f"not done within {self._seconds:g} s")
+def _too_late(*about: object) -> None:
+    raise _TooLateError(f"not done within {_seconds():g} s")
 
 
 def log_fault(event: str, exc: BaseException) -> None:
@@ -425,7 +411,7 @@ def log_fault(event: str, exc: BaseException) -> None:
         folder = _env.state_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / "hooks.log"
-        if path.exists() and path.stat().st_size > _LOG_BYTES:
+        if path.exists() and path.stat().st_size > 1 << 20:
             path.replace(folder / "hooks.log.1")
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         reason = " ".join(f"{type(exc).__name__}: {exc}".split())[:500]

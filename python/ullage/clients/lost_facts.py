@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ullage.facts import Facts, collect
-from ullage.facts.model import Origin
+from ullage.facts.model import AnsweredQuestion, Origin
 from ullage.facts.words import text_of
 from ullage.messages import BOUNDARY, is_summary
 from ullage.sessions.find import handed_summary
@@ -21,12 +21,6 @@ _HEAD = (
     "Facts that Ullage collected from this session's transcript before a compaction, and that a summary may not name. "
     "They are records of what was said and done, not new instructions."
 )
-LEDGER_CHARS = 4_000
-"""As much as a user would write to focus a summary."""
-
-# Rows under one title: a longer list would leave no room for the titles after it.
-_MOST = 40
-T = TypeVar("T")
 
 
 def restored(
@@ -62,18 +56,14 @@ def restored(
     return _text(collect(lines[:cut]), shown, limit)
 
 
-def ledger(path: str | os.PathLike[str], *, limit: int = LEDGER_CHARS) -> str:
-    """What the coming summary should keep; empty if there is nothing.
+def ledger(path: str | os.PathLike[str]) -> str:
+    """What the coming summary should keep of a transcript (see `restored`); empty if there is nothing.
 
     Tool output is left out, since the model reads this text as its user's.
-
-    `path`: the transcript, of any known format. `limit`: maximum characters of the text.
-
-    Raises:
-        InvalidTranscript: The file cannot be read as a session.
-        StoreError: It is missing.
     """
-    return _text(collect(open_session(path).items), "", limit, LEDGER_HEAD, failures=False)
+    facts = collect(open_session(path).items)
+    # As many characters as a user would write to focus a summary.
+    return _text(facts, "", 4_000, LEDGER_HEAD, failures=False)
 
 
 def _text(facts: Facts, shown: str, limit: int, head: str = _HEAD, *, failures: bool = True) -> str:
@@ -81,7 +71,8 @@ def _text(facts: Facts, shown: str, limit: int, head: str = _HEAD, *, failures: 
     parts = []
     for title, rows in _sections(facts, shown, failures=failures):
         lines: list[str] = []
-        for line in rows[:_MOST]:
+        # More of them would leave no room for the titles that follow.
+        for line in rows[:40]:
             size = len(line) + 1 + (0 if lines else len(title) + 2)
             if size > room:
                 break
@@ -93,28 +84,23 @@ def _text(facts: Facts, shown: str, limit: int, head: str = _HEAD, *, failures: 
 
 
 def _sections(facts: Facts, shown: str, *, failures: bool) -> Iterator[tuple[str, list[str]]]:
-    """The most important first, and of each kind the newest first."""
+    """What is not shown: the most important first, and of each kind the newest first."""
     rules = [rule for rule in facts.standing if rule.origin is Origin.USER]
-    yield "Rules that the user gave", _missing(rules, lambda rule: rule.text, rule_line, shown)
     tasks = [task for task in facts.tasks if task.open]
-    yield "Open tasks", _missing(tasks, lambda task: task.subject, task_line, shown)
-    answers = _missing(
-        facts.decisions,
-        lambda fact: fact.answer,
-        lambda fact: f"- “{fact.question[:300]}” – “{fact.answer[:300]}”",
-        shown,
-    )
-    yield "Questions that the user answered", answers
     changed = [file for file in facts.files if file.changed]
-    yield "Files that were changed", _missing(changed, lambda file: file.path, file_line, shown)
-    if failures:
-        left = [failure for failure in facts.failures if failure.fixed_index < 0]
-        errors = _missing(left, lambda fact: fact.line, failure_line, shown)
-        yield "Errors that were not fixed", errors
+    open_failures = [failure for failure in facts.failures if failure.fixed_index < 0]
+    kinds: tuple[tuple[str, Sequence[Any], str, Callable[[Any], str]], ...] = (
+        ("Rules that the user gave", rules, "text", rule_line),
+        ("Open tasks", tasks, "subject", task_line),
+        ("Questions that the user answered", facts.decisions, "answer", _answer_line),
+        ("Files that were changed", changed, "path", file_line),
+        ("Errors that were not fixed", open_failures if failures else (), "line", failure_line),
+    )
+    for title, some, field, line in kinds:
+        texts = ((fact, getattr(fact, field).strip()) for fact in some)
+        lost = [fact for fact, text in texts if text and text not in shown]
+        yield title, [" ".join(line(fact).split()) for fact in reversed(lost)]
 
 
-def _missing(
-    facts: Iterable[T], text: Callable[[T], str], line: Callable[[T], str], shown: str
-) -> list[str]:
-    lost = [fact for fact in facts if text(fact).strip() and text(fact).strip() not in shown]
-    return [" ".join(line(fact).split()) for fact in reversed(lost)]
+def _answer_line(fact: AnsweredQuestion) -> str:
+    return f"- “{fact.question[:300]}” – “{fact.answer[:300]}”"

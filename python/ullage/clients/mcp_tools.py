@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,6 @@ from ullage.sessions.find import (
     opened_path,
 )
 from ullage.sessions.load import Session, open_session
-
-_LOOKED_AT = 12
-"""How many of the newest sessions of tools other than Claude Code to compare with the project's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +74,7 @@ def search_sessions(arguments: Mapping[str, Any]) -> ToolReply:
             "tool": session.tool,
             "title": session.title,
             "project": session.cwd,
-            "hits": [
-                {"position": hit.position, "who": hit.who, "text": hit.text} for hit in session.hits
-            ],
+            "hits": [asdict(hit) for hit in session.hits],
         }
         for session in sessions
     ]
@@ -164,7 +159,8 @@ def _this_session(sessions: Sequence[FoundSession]) -> FoundSession:
                 return session
             continue
         opened += 1
-        if opened <= _LOOKED_AT and _cwd(session) == project:
+        # Of other tools the newest few are compared: each has to be opened for its folder.
+        if opened <= 12 and _cwd(session) == project:
             return session
     hint = "pass `session`: an id from search_sessions"
     raise InvalidPolicy("session", None, f"none ran in {project}", hint=hint)

@@ -151,7 +151,6 @@ class JsonText:
 
 
 def _paths_of_ours(value: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
-    """Paths of all entries of Ullage's."""
     if is_ours(value):
         yield path
     elif isinstance(value, dict | list):
@@ -163,9 +162,6 @@ MARKS = ("ullage.clients.hook", "ullage-hook", "ullage.clients.mcp_server")
 """Words of a command by which Ullage's entries are recognised."""
 
 _BOM = "\ufeff"
-
-_MADE_FOLDERS = (".claude", ".codex")
-"""Project folders that exist only for such files: an empty one is removed."""
 
 
 class Addition(Frozen):
@@ -207,7 +203,8 @@ class FileChange(Frozen):
             raise StoreError("was changed by another program meanwhile", path=str(self.path))
         if self.after is None:
             self.path.unlink(missing_ok=True)
-            if self.path.parent.name in _MADE_FOLDERS:
+            # Folders of a project that exist only for such files.
+            if self.path.parent.name in (".claude", ".codex"):
                 with suppress(OSError):  # one that holds anything else stays
                     self.path.parent.rmdir()
         else:

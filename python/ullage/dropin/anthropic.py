@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.dropin import stands_in_for
+from ullage.providers.sdk_objects import as_json
 from ullage.requests import count_request
 
 
@@ -67,21 +68,12 @@ def count_tokens(
         True
     """
     count = count_request(
-        [_plain(message) for message in messages],
+        [as_json(message) for message in messages],  # the client's objects as what it would send
         model=model,
-        system=system if system is None or isinstance(system, str) else [*map(_plain, system)],
-        tools=[_plain(message) for message in tools or ()],
+        system=system if system is None or isinstance(system, str) else [*map(as_json, system)],
+        tools=[as_json(tool) for tool in tools or ()],
     )
     return MessageTokensCount(count.tokens)
-
-
-def _plain(value: Any) -> Any:
-    """The client's objects as the dicts that it would send."""
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json", exclude_none=True)
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 stands_in_for(__name__, "anthropic")

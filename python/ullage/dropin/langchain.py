@@ -75,7 +75,6 @@ def _without_parted(
 
 
 def _ids(messages: list[Any]) -> tuple[set[str], set[str]]:
-    """The ids of calls and of results."""
     called: set[str] = set()
     answered: set[str] = set()
     for message in messages:

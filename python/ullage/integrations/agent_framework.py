@@ -236,7 +236,6 @@ def _begin(messages: Sequence[Message]) -> str:
 
 
 def _tools(tools: Any) -> list[dict[str, Any]]:
-    """Definitions of function tools, as far as they are counted."""
     return tool_definitions(
         (tool.name, getattr(tool, "description", ""), tool.parameters())
         for tool in (tools if isinstance(tools, Sequence) else [tools])
@@ -245,10 +244,8 @@ def _tools(tools: Any) -> list[dict[str, Any]]:
 
 
 def _host(client: SupportsChatGetResponse) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
-    """The agent's own client as the writer of summaries."""
-
     async def write(request: SummaryRequest) -> SummaryReply:
-        asked = [Message("user", [transcript_of(request.messages, request.prompt)])]
+        asked = [Message("user", [transcript_of(request)])]
         if request.system:
             asked.insert(0, Message("system", [request.system]))
         answer = await client.get_response(asked)

@@ -25,12 +25,11 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
-    cast,
 )
 
 from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
 from ullage._engine import core
-from ullage._start import installed, refuse_older
+from ullage._start import installed, oldest_releases, refuse_older
 from ullage.exceptions import MissingExtra
 from ullage.manager.whole_list import ListView, sent_steps
 from ullage.messages import Item, SystemPrompt, Tools
@@ -280,18 +279,7 @@ class HeldConversation(Generic[M]):
         return _TOO_LONG if overflow and not classify(error).is_overflow else error
 
 
-class PassedOptions(TypedDict, total=False):
-    """What is passed on to the manager of each conversation, see `Options`."""
-
-    policy: Policy | str | None
-    summarizer: WriterLike | None
-    context_window: int | None
-    max_output_tokens: int | None
-    store: OffloadStore | None
-    listeners: Iterable[Listener]
-
-
-class Options(PassedOptions, total=False):
+class Options(TypedDict, total=False):
     """What every way in takes, by name.
 
     Attributes:
@@ -306,6 +294,12 @@ class Options(PassedOptions, total=False):
             `None`: there are none.
     """
 
+    policy: Policy | str | None
+    summarizer: WriterLike | None
+    context_window: int | None
+    max_output_tokens: int | None
+    store: OffloadStore | None
+    listeners: Iterable[Listener]
     record: str | PathLike[str] | None
 
 
@@ -340,7 +334,8 @@ class HeldConversations(Generic[M]):
     ) -> None:
         self._translator, self._provider, self._overflow = translator, provider, overflow
         self._record = options.pop("record", None)
-        self._options = managed = cast("PassedOptions", options)
+        # What is passed on to the manager of each conversation.
+        self._options = managed = dict[str, Any](options)
         listeners = managed.get("listeners", ())
         if isinstance(listeners, Iterable):  # once only; anything else is refused below
             managed["listeners"] = tuple(listeners)
@@ -458,11 +453,11 @@ def text_of(item: Item) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def transcript_of(items: Iterable[Item], prompt: str) -> str:
-    """Messages as one text for a model that writes a summary, with its prompt at the end."""
+def transcript_of(request: SummaryRequest) -> str:
+    """The messages as one text for a model that writes a summary, with its prompt at the end."""
     # As text: blocks of calls and results would oblige the request to declare the agent's tools.
-    lines = [f"<{item.get('role')}>\n{text_of(item)}\n</{item.get('role')}>" for item in items]
-    return "\n\n".join([*lines, prompt])
+    roles = ((item.get("role"), text_of(item)) for item in request.messages)
+    return "\n\n".join([*(f"<{role}>\n{text}\n</{role}>" for role, text in roles), request.prompt])
 
 
 def tool_definitions(
@@ -475,43 +470,18 @@ def tool_definitions(
     ]
 
 
-# Which releases of the frameworks the integrations are tested with: each extra of `pyproject.toml` begins with the oldest.
-
-
-class Tested(NamedTuple):
-    """A framework's releases."""
-
-    package: str  # as the package index names it
-    oldest: str  # `make integration-frameworks-oldest` tests it; an older one is refused
-    newest: str  # `make integration-frameworks` tests it
-
-
-TESTED: Final = {
-    "langchain": Tested("langchain", "1.4.0", "1.4.7"),
-    "pydantic-ai": Tested("pydantic-ai-slim", "2.62.0", "2.62.0"),
-    "openai-agents": Tested("openai-agents", "0.21.1", "0.24.0"),
-    "strands": Tested("strands-agents", "1.30.0", "1.62.0"),
-    "google-adk": Tested("google-adk", "2.6.0", "2.13.0"),
-    "smolagents": Tested("smolagents", "1.22.0", "1.26.0"),
-    "agent-framework": Tested("agent-framework-core", "1.10.0", "1.23.0"),
-    "inspect-ai": Tested("inspect-ai", "0.3.200", "0.3.285"),
-    "llama-index": Tested("llama-index-core", "0.14.14", "0.14.25"),
-    "litellm": Tested("litellm", "1.90.0", "1.106.2"),
-    "claude-agent-sdk": Tested("claude-agent-sdk", "0.2.187", "0.2.187"),
-}
-"""By extra."""
-
-
 @contextmanager
 def framework(extra: str) -> Iterator[None]:
-    """Around the imports of a framework.
+    """Around the imports of a framework; its extra begins with the oldest release that is tested (`docs/integrations.md`).
 
     Raises:
-        MissingExtra: It is older than the releases that are tested, is not installed, or lacks what is imported; names both versions.
+        MissingExtra: It is older than that, is not installed, or lacks what is imported; names both versions.
     """
-    package, oldest, _ = TESTED[extra]
-    refuse_older(package, oldest, extra)
+    releases = oldest_releases(extra)
+    for package, oldest in releases:
+        refuse_older(package, oldest, extra)
     try:
         yield
     except ImportError as exc:
+        package, oldest = next(iter(releases), (extra, ""))
         raise MissingExtra(package, extra, found=installed(package), needed=oldest) from exc

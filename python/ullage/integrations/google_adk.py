@@ -105,7 +105,6 @@ class UllagePlugin(BasePlugin):
 
 
 def _head(config: GenerateContentConfig) -> Head:
-    """System prompt and functions."""
     functions = []
     for tool in config.tools or ():
         for function in getattr(tool, "function_declarations", None) or ():
@@ -116,7 +115,6 @@ def _head(config: GenerateContentConfig) -> Head:
 
 
 async def _asked(request: LlmRequest) -> LlmResponse:
-    """The model's whole answer."""
     newest: LlmResponse | None = None
     model = LLMRegistry.new_llm(request.model or "")
     async for response in model.generate_content_async(request, stream=False):
@@ -125,10 +123,8 @@ async def _asked(request: LlmRequest) -> LlmResponse:
 
 
 def _host(name: str) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
-    """The agent's own model as the writer of summaries."""
-
     async def write(request: SummaryRequest) -> SummaryReply:
-        text = transcript_of(request.messages, request.prompt)
+        text = transcript_of(request)
         asked = LlmRequest(
             model=name,
             contents=[Content(role="user", parts=[Part(text=text)])],

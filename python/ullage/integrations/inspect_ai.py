@@ -163,10 +163,6 @@ def _content_now(message: ChatMessage, now: Any) -> str | list[Any]:
     return contents
 
 
-_UNKNOWN_WINDOW: Final = 128_000
-"""Of a model that neither Inspect nor the user states; source: inspect-ai 0.3.285, `DEFAULT_CONTEXT_WINDOW`."""
-
-
 class UllageCompaction(CompactionStrategy):
     """A compaction strategy: where Inspect finds that the input passes its threshold, or a model refuses it as too long.
 
@@ -228,16 +224,15 @@ class UllageCompaction(CompactionStrategy):
         if not window:
             about = get_model_info(model)
             tokens = about and (about.input_tokens or about.context_length)
-            window = int(tokens or _UNKNOWN_WINDOW)
+            # Of a model that neither states; source: inspect-ai 0.3.285, `DEFAULT_CONTEXT_WINDOW`.
+            window = int(tokens or 128_000)
         whole = isinstance(self.threshold, int) or self.threshold > 1
         return min(int(self.threshold if whole else self.threshold * window), window)
 
 
 def _host(model: Model) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
-    """The model in use as the writer of summaries."""
-
     async def write(request: SummaryRequest) -> SummaryReply:
-        text = transcript_of(request.messages, request.prompt)
+        text = transcript_of(request)
         system = [ChatMessageSystem(content=request.system)] if request.system else []
         answer = await model.generate([*system, ChatMessageUser(content=text)])
         return SummaryReply(text=answer.completion, finish_reason=str(answer.stop_reason))

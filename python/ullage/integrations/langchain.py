@@ -245,7 +245,7 @@ def _profile(model: Any) -> Mapping[str, Any]:
 def _asked(request: SummaryRequest) -> tuple[list[BaseMessage], RunnableConfig]:
     """The messages, and the marks by which streams leave the answer out."""
     system = [SystemMessage(request.system)] if request.system else []
-    text = HumanMessage(transcript_of(request.messages, request.prompt))
+    text = HumanMessage(transcript_of(request))
     return [*system, text], {"metadata": {"lc_source": "summarization", **internal_call_metadata()}}
 
 

@@ -281,7 +281,7 @@ def _passing() -> Iterator[None]:
 
 def _asked(request: SummaryRequest) -> list[dict[str, str]]:
     head = [{"role": "system", "content": request.system}] if request.system else []
-    text = transcript_of(request.messages, request.prompt)
+    text = transcript_of(request)
     return [*head, {"role": "user", "content": text}]
 
 

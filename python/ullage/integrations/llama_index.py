@@ -59,8 +59,6 @@ with framework("llama-index"):
     from llama_index.core.memory.memory import BaseMemoryBlock
 
 _ROLES = {"developer": "system", "chatbot": "assistant", "model": "assistant", "tool": "user", "function": "user"}  # fmt: skip
-_BYTES = {"audio", "video", "data", "image"}
-"""Fields of blocks that hold a file."""
 
 
 def _read_message(message: ChatMessage) -> Item:
@@ -132,7 +130,9 @@ def _read(block: Any) -> dict[str, Any] | None:
         return {"type": "document", "source": _source(block, block.data, block.document_mimetype)}
     if block.block_type == "cache":
         return None
-    return {"type": "text", "text": block.model_dump_json(exclude=_BYTES)}
+    # Without the fields that hold a file.
+    text = block.model_dump_json(exclude={"audio", "video", "data", "image"})
+    return {"type": "text", "text": text}
 
 
 def _source(block: ImageBlock | DocumentBlock, data: Any, kind: str | None) -> dict[str, Any]:
@@ -188,10 +188,6 @@ def _now(blocks: Sequence[Any], now: Sequence[Mapping[str, Any]]) -> Iterator[An
         elif not isinstance(block, ThinkingBlock) and fresh:
             yield TextBlock(text=fresh.pop(0)["text"])
     yield from (TextBlock(text=part["text"]) for part in fresh)
-
-
-LEAST: Final = 500
-"""Tokens below which a block is not worth its place."""
 
 
 class UllageLLM(FunctionCallingLLM):
@@ -379,8 +375,9 @@ class UllageBlock(BaseMemoryBlock[list[ChatMessage]]):
         """
         wanted = (await self._shown(self.token_limit)).view.tokens - tokens_to_truncate
         limit = self.token_limit // 2
-        # Each smaller limit may mean a summary: from the default, halving ends after four.
-        while wanted > 0 and limit >= LEAST:
+        # Each smaller limit may mean a summary: from the default, halving ends after four. Below 500 tokens a block is not
+        # worth its place.
+        while wanted > 0 and limit >= 500:
             try:
                 shown = await self._shown(limit)
             except ContextTooLarge:
@@ -415,8 +412,6 @@ class _Request:
 
 
 def _host(llm: LLM) -> HostSummarizer:
-    """The model itself as the writer of summaries."""
-
     def ask(request: SummaryRequest) -> SummaryReply:
         return SummaryReply(text=llm.chat(_asked(request)).message.content or "")
 
@@ -430,7 +425,7 @@ def _host(llm: LLM) -> HostSummarizer:
 
 def _asked(request: SummaryRequest) -> list[ChatMessage]:
     system = [ChatMessage(request.system, role="system")] if request.system else []
-    return [*system, ChatMessage(transcript_of(request.messages, request.prompt))]
+    return [*system, ChatMessage(transcript_of(request))]
 
 
 def _facts(about: LLMMetadata) -> ModelFacts:
@@ -441,7 +436,6 @@ def _facts(about: LLMMetadata) -> ModelFacts:
 
 
 def _tools(tools: Any) -> list[dict[str, Any]]:
-    """Definitions of tools, as far as they are counted."""
     definitions = []
     for tool in tools or ():
         if isinstance(tool, Mapping):

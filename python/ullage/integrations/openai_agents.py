@@ -263,14 +263,12 @@ def _head(system: str | None, tools: Iterable[Any]) -> Head:
 
 
 def _host(model: Model | str | None) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
-    """The agent's own model as the writer of summaries."""
-
     async def write(request: SummaryRequest) -> SummaryReply:
         # A name may have a prefix that only the SDK's own look-up reads.
         asked = model if isinstance(model, Model) else MultiProvider().get_model(model)
         answer = await asked.get_response(
             system_instructions=request.system,
-            input=transcript_of(request.messages, request.prompt),
+            input=transcript_of(request),
             model_settings=ModelSettings(),
             tools=[],
             output_schema=None,

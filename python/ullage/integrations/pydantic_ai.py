@@ -388,11 +388,9 @@ def _history(
 
 
 def _host(model: Model) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
-    """The agent's own model as the writer of summaries."""
-
     async def write(request: SummaryRequest) -> SummaryReply:
         prompts = [SystemPromptPart(request.system)] if request.system else []
-        asked = UserPromptPart(transcript_of(request.messages, request.prompt))
+        asked = UserPromptPart(transcript_of(request))
         answer = await model_request(model, [ModelRequest(parts=[*prompts, asked])])
         return SummaryReply(text=answer.text or "", finish_reason=str(answer.finish_reason or ""))
 

@@ -249,10 +249,8 @@ def _tools(agent: MultiStepAgent) -> list[dict[str, Any]]:
 
 
 def _host(model: Model) -> Callable[[SummaryRequest], SummaryReply]:
-    """The agent's own model as the writer of summaries."""
-
     def write(request: SummaryRequest) -> SummaryReply:
-        asked = [_text(MessageRole.USER, transcript_of(request.messages, request.prompt))]
+        asked = [_text(MessageRole.USER, transcript_of(request))]
         if request.system:
             asked.insert(0, _text(MessageRole.SYSTEM, request.system))
         return SummaryReply(text=text_of({"content": model.generate(asked).content or ""}))

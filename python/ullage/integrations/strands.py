@@ -145,7 +145,7 @@ def _host(model: Model) -> Callable[[SummaryRequest], SummaryReply]:
     """The agent's own model as the writer of summaries, on a thread with a loop of its own."""
 
     async def ask(request: SummaryRequest) -> SummaryReply:
-        text = transcript_of(request.messages, request.prompt)
+        text = transcript_of(request)
         parts, reason = [], ""
         asked: Any = [{"role": "user", "content": [{"text": text}]}]
         async for event in model.stream(asked, None, request.system):

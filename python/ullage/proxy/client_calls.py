@@ -30,12 +30,7 @@ if TYPE_CHECKING:  # reading a call needs no HTTP client, and no manager
     from ullage.proxy.upstream import Endpoint, Incoming
     from ullage.transcript.record import RecordFile
 
-_LOOKED_AT = ("messages", "chat", "responses", "compact", "count")
-
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,200})"')
-_HEAD = 512
-"""How many bytes to search for the model's name; later ones may be part of a message."""
-
 _MOST_VALUES = 4_000_000
 """Maximum commas and opening brackets of a body to parse; each may become a value of 60 bytes. A window of a million tokens has fewer."""
 
@@ -53,7 +48,7 @@ class ClientCall:
     def can_be_read(endpoint: Endpoint, incoming: Incoming) -> bool:
         """Whether the gateway can read such a call: a known one, and not compressed."""
         packed = incoming.header(b"content-encoding") not in ("", "identity")
-        return endpoint.kind in _LOOKED_AT and not packed
+        return endpoint.kind != "other" and not packed
 
     @cached_property
     def body(self) -> dict[str, Any] | None:
@@ -81,7 +76,7 @@ class ClientCall:
     @cached_property
     def model(self) -> str:
         """The model's name; empty if there is none."""
-        early = _MODEL.search(self.raw, 0, _HEAD)
+        early = _MODEL.search(self.raw, 0, 512)  # later bytes may be part of a message
         if early is not None:
             return early[1].decode("utf-8", "replace")
         named = (self.body or {}).get("model")
@@ -225,16 +220,14 @@ def _text(content: object) -> str:
     return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping))
 
 
-_PLAIN_TEXT = {"type", "text", "cache_control"}
-
-
 def _without_marks(message: dict[str, Any]) -> dict[str, Any]:
     content = message.get("content")
     if not isinstance(content, list):
         return message
     only = content[0] if len(content) == 1 else None
-    if isinstance(only, dict) and only.get("type") == "text" and only.keys() <= _PLAIN_TEXT:
-        return {**message, "content": only.get("text")}
+    if isinstance(only, dict) and only.get("type") == "text":
+        if only.keys() <= {"type", "text", "cache_control"}:
+            return {**message, "content": only.get("text")}
     marks = [isinstance(block, dict) and "cache_control" in block for block in content]
     if not any(marks):
         return message
@@ -265,11 +258,7 @@ def _with_mark(message: Mapping[str, Any], original: Mapping[str, Any]) -> Mappi
 # How the gateway recognises conversations: by the client's name for a session, or by a common beginning.
 
 
-MOST_LINES = 64
-"""Maximum lines in memory; the least recently used is dropped first, and restored from its state."""
-
 _SESSION_HEADERS = (b"x-claude-code-session-id", b"session_id", b"session-id", b"conversation_id")
-_AGENT_HEADER = b"x-claude-code-agent-id"
 
 
 def name_of(call: ClientCall) -> str:
@@ -278,7 +267,7 @@ def name_of(call: ClientCall) -> str:
     session = next((value for name in _SESSION_HEADERS if (value := headers.header(name))), "")
     named = session or _named_in(call.body or {})
     if named:
-        parts = ["session", named, headers.header(_AGENT_HEADER)]
+        parts = ["session", named, headers.header(b"x-claude-code-agent-id")]
     else:
         parts = ["prefix", call.model, _leading_text(call.body or {}, call.items or ())]
     identity = json.dumps([call.endpoint.provider, *parts])
@@ -350,12 +339,12 @@ class ClientLines:
         return best, most
 
     def add(self, client_list: ClientList, manager: ContextManager, seen: int) -> ClientLine:
-        """Add a line, dropping the least recently used."""
+        """Add a line; of more than 64 the least recently used is dropped, and restored from its state when it is used again."""
         name = client_list.name
         self._numbers[name] = number = self._numbers.get(name, 0) + 1
         added = ClientLine(name, number, manager, client_list.thinking, client_list.bare, seen)
         self._lines[name, number] = added
-        while len(self._lines) > MOST_LINES:
+        while len(self._lines) > 64:
             (old, _), _ = self._lines.popitem(last=False)
             if not any(line.name == old for line in self):
                 self._numbers.pop(old, None)
@@ -369,9 +358,6 @@ class ClientLines:
 
 # A client's own compaction: recognised by documented signs, and answered without a model. What summarises loads with the first one.
 
-
-REPAIR_TOKENS = 4_000
-"""Maximum added to a model's summary, in UTF-8 bytes / 4: about the length of a summary."""
 
 _MARKS = {
     "messages": (b"summary of the conversation so far",),
@@ -410,7 +396,7 @@ def asked_compaction(call: ClientCall) -> AskedCompaction | None:
     marks = _MARKS.get(kind, ())
     if not any(mark in call.raw for mark in marks) or call.items is None:
         return None
-    return _of_claude_code(call) if kind == "messages" else _of_codex(call, call.items)
+    return _of_claude_code(call.items) if kind == "messages" else _of_codex(call, call.items)
 
 
 def _of_codex(call: ClientCall, items: Sequence[Any]) -> AskedCompaction | None:
@@ -428,16 +414,14 @@ def _of_codex(call: ClientCall, items: Sequence[Any]) -> AskedCompaction | None:
     return AskedCompaction("codex_prompt", conversation) if conversation else None
 
 
-def _of_claude_code(call: ClientCall) -> AskedCompaction | None:
-    all_items = call.items or [None]
-    before = all_items[:-1]
+def _of_claude_code(all_items: Sequence[Any]) -> AskedCompaction | None:
     text, without_request = _split(all_items[-1])
     if not text.startswith(_OPENINGS) or any(phrase not in text for phrase in _PHRASES):
         return None
     from ullage.summarizers.extractive import without_ledger
 
     match = _INSTRUCTIONS.search(text)
-    items = [*before, *([] if without_request is None else [without_request])]
+    items = [*all_items[:-1], *([] if without_request is None else [without_request])]
     asked = without_ledger(match[1]) if match else ""
     return AskedCompaction("claude_code", items, asked) if items else None
 
@@ -493,7 +477,8 @@ def completed_text(asked: AskedCompaction, summary: str) -> str:
     from ullage.compaction.assemble import repair
     from ullage.facts import collect
 
-    lost = repair(collect(asked.items), summary, tokens=REPAIR_TOKENS).text
+    # At most about the length of a summary is added, in UTF-8 bytes / 4.
+    lost = repair(collect(asked.items), summary, tokens=4_000).text
     if not lost:
         return summary
     before, tag, after = summary.rpartition("</summary>")

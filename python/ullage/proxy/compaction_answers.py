@@ -16,8 +16,8 @@ from typing import Any
 
 import aiohttp
 import orjson
+from starlette.responses import Response
 
-from ullage._start import NamedTuple
 from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.proxy.client_calls import (
     AskedCompaction,
@@ -27,7 +27,15 @@ from ullage.proxy.client_calls import (
     completed_text,
     extractive_text,
 )
-from ullage.proxy.upstream import GatewayError, Send, end_to_end, error_body, message_in
+from ullage.proxy.upstream import (
+    GatewayError,
+    Receive,
+    Scope,
+    Send,
+    end_to_end,
+    error_body,
+    message_in,
+)
 from ullage.stores import DocumentStore
 
 # Opaque compaction items that the gateway gave to a client, and their messages.
@@ -187,23 +195,16 @@ _PIECE = 2_000
 """Characters of text in one event."""
 
 
-class LocalAnswer(NamedTuple):
-    """A whole answer."""
-
-    content_type: bytes
-    body: bytes
+_OWN = {"x-ullage": "answered"}
 
 
-_JSON = b"application/json"
+def _json(body: Mapping[str, Any]) -> Response:
+    return Response(orjson.dumps(body), headers=_OWN, media_type="application/json")
 
 
-def _json(body: Mapping[str, Any]) -> LocalAnswer:
-    return LocalAnswer(_JSON, orjson.dumps(body))
-
-
-def _stream(events: Iterable[Mapping[str, Any]]) -> LocalAnswer:
+def _stream(events: Iterable[Mapping[str, Any]]) -> Response:
     parts = (b"event: %b\ndata: %b\n\n" % (e["type"].encode(), orjson.dumps(e)) for e in events)
-    return LocalAnswer(b"text/event-stream; charset=utf-8", b"".join(parts))
+    return Response(b"".join(parts), headers=_OWN, media_type="text/event-stream")
 
 
 def _name(text: str) -> str:
@@ -216,7 +217,7 @@ def _name(text: str) -> str:
 _COUNTS = "input_tokens cache_creation_input_tokens cache_read_input_tokens output_tokens".split()
 
 
-def summary_answer(text: str, model: str, *, stream: bool) -> LocalAnswer:
+def summary_answer(text: str, model: str, *, stream: bool) -> Response:
     """A summary as Claude Code reads it: a message with one text and no tokens."""
     message = {
         "id": f"msg_{_name(text)}",
@@ -231,7 +232,7 @@ def summary_answer(text: str, model: str, *, stream: bool) -> LocalAnswer:
     return message_answer(message, stream=stream)
 
 
-def message_answer(message: Mapping[str, Any], *, stream: bool) -> LocalAnswer:
+def message_answer(message: Mapping[str, Any], *, stream: bool) -> Response:
     """A message of Anthropic's API whose content is texts."""
     return _stream(_message_events(message)) if stream else _json(message)
 
@@ -268,7 +269,7 @@ def text_item(text: str) -> dict[str, Any]:
 
 def response_answer(
     output: Sequence[Mapping[str, Any]], model: str, *, compaction: bool = False, stream: bool
-) -> LocalAnswer:
+) -> Response:
     """A response with these items, as Codex reads it.
 
     `compaction`: whether it answers `/responses/compact`. `stream`: whether to answer with events.
@@ -327,7 +328,7 @@ def with_opened_items(call: ClientCall, handed_out: HandedOut) -> ClientCall:
 
 def answer_by_code(
     asked: AskedCompaction, call: ClientCall, handed_out: HandedOut, *, keep_for_hook: bool
-) -> LocalAnswer | None:
+) -> Response | None:
     """The answer to a client's compaction, without a model; `None`: ask the provider.
 
     `keep_for_hook`: a summary for Claude Code is kept for its hook, which then restores only what the summary lacks.
@@ -357,7 +358,7 @@ def answer_by_code(
 
 def completed(
     asked: AskedCompaction, headers: Mapping[str, str], data: bytes, *, stream: bool
-) -> LocalAnswer | None:
+) -> Response | None:
     """A provider's summary, completed; `None` if it is not one, or lacks nothing."""
     message = message_in(headers, data)
     if message is None or message.get("stop_reason") != "end_turn":
@@ -387,11 +388,11 @@ _MOST_NOTED, _LAST_NOTED = 2 * 1024 * 1024, 64 * 1024
 
 
 class ClientAnswer:
-    """What goes back to the client; `begun`: whether anything was sent."""
+    """What goes back to the client."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.begun = False
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._begun = False
         self._first, self._last = bytearray(), b""
 
     async def relay(self, response: aiohttp.ClientResponse, held: bytes = b"") -> None:
@@ -401,7 +402,10 @@ class ClientAnswer:
 
         `held`: the part already read.
         """
-        await self._start(response.status, end_to_end(response.raw_headers))
+        self._begun = True
+        headers = end_to_end(response.raw_headers)
+        head = {"type": "http.response.start", "status": response.status, "headers": headers}
+        await self._send(head)
         try:
             if held:
                 await self._body(held, more=True)
@@ -426,23 +430,16 @@ class ClientAnswer:
         # The last ones begin inside of an event, which ends what the first ones broke off.
         return bytes(self._first) + b"\n\n" * bool(self._last) + self._last
 
-    async def give(self, local: LocalAnswer) -> None:
+    async def give(self, local: Response) -> None:
         """An answer written here."""
-        await self._whole(200, local, (b"x-ullage", b"answered"))
+        self._begun = True
+        await local(self._scope, self._receive, self._send)
 
     async def refuse(self, refused: GatewayError) -> None:
         """An error of the gateway itself; after the beginning of an answer it is too late for one."""
-        if not self.begun:
-            await self._whole(refused.status, LocalAnswer(_JSON, error_body(refused)))
-
-    async def _whole(self, status: int, local: LocalAnswer, *more: tuple[bytes, bytes]) -> None:
-        length = (b"content-length", str(len(local.body)).encode())
-        await self._start(status, [(b"content-type", local.content_type), length, *more])
-        await self._body(local.body, more=False)
-
-    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        self.begun = True
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        if not self._begun:
+            body = error_body(refused)
+            await self.give(Response(body, refused.status, media_type="application/json"))
 
     async def _body(self, piece: bytes, *, more: bool) -> None:
         await self._send({"type": "http.response.body", "body": piece, "more_body": more})

@@ -8,7 +8,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -19,6 +18,7 @@ from ullage.exceptions import ContextTooLarge, LogConflict, StoreError, UllageEr
 from ullage.levels.cost import FLOOR_TOKENS
 from ullage.policy import Policy
 from ullage.proxy.client_calls import ClientCall, ClientLine, ClientLines, ClientList, name_of
+from ullage.proxy.proxy_settings import ProxySettings
 from ullage.stores import FolderStore
 
 if TYPE_CHECKING:
@@ -35,32 +35,19 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("ullage.proxy")
 
-MOST_STATES = 4
-"""How many of a conversation's newest lines keep their state."""
-
 _DOCUMENT = "proxy-lines"
 _NAME = re.compile("[0-9a-f]{16}")
-# It lists the folder; states are kept for days, so an hour more does not matter.
-_SWEEP_SECONDS = 3600
 
 
 class LineStates:
     """States of lines by the name of their conversation.
 
-    `store`: `None`: no state outlives the process. `days`, `most_bytes`: see `forget_old`; other stores than folders have their own limits.
-    `swept`: where old states are removed, even if none are kept now; `None`: in `store`.
+    Old ones are removed even if none are kept now; other stores than folders have their own limits.
     """
 
-    def __init__(
-        self,
-        store: DocumentStore | None,
-        *,
-        days: float = 0,
-        most_bytes: int = 0,
-        swept: DocumentStore | None = None,
-    ) -> None:
-        self._store, self._folder = store, swept or store
-        self._days, self._most_bytes, self._swept = days, most_bytes, float("-inf")
+    def __init__(self, settings: ProxySettings) -> None:
+        self._settings, self._swept = settings, float("-inf")
+        self._store = settings.store if settings.keep_text else None
 
     def save(self, line: ClientLine) -> None:
         """Keep a line's state; if the store fails, log it and continue."""
@@ -77,13 +64,15 @@ class LineStates:
 
     def sweep(self) -> None:
         """Remove states that are too old or too large, at most once an hour; log a folder that cannot be read."""
-        if not isinstance(self._folder, FolderStore):
+        settings, folder = self._settings, self._settings.store
+        if not isinstance(folder, FolderStore):
             return
-        if time.monotonic() <= self._swept + _SWEEP_SECONDS:
+        # It lists the folder; states are kept for days, so an hour more does not matter.
+        if time.monotonic() <= self._swept + 3600:
             return
         self._swept = time.monotonic()
         try:
-            forget_old(self._folder, days=self._days, most_bytes=self._most_bytes)
+            forget_old(folder, days=settings.state_days, most_bytes=settings.state_bytes)
         except (UllageError, OSError) as exc:
             LOG.warning("old states of conversations were not removed: %s", type(exc).__name__)
 
@@ -113,7 +102,7 @@ def _save(store: DocumentStore, line: ClientLine) -> None:
     held, version = _load(store, line.name)
     held.pop(str(line.number), None)
     held[str(line.number)] = line.manager.view_state()
-    newest = dict(list(held.items())[-MOST_STATES:])
+    newest = dict(list(held.items())[-4:])  # of so many lines the state is kept
     store.save(line.name, _DOCUMENT, orjson.dumps(newest), after=version)
 
 
@@ -138,18 +127,14 @@ def forget_all(store: FolderStore) -> int:
     return len(names)
 
 
-def forget_old(
-    store: FolderStore, *, days: float, most_bytes: int, now: float | None = None
-) -> None:
+def forget_old(store: FolderStore, *, days: float, most_bytes: int) -> None:
     """Remove states by days since their last change (0: any), then the oldest until the remainder fits (0: no limit).
-
-    `now`: seconds since the epoch; `None`: the clock's.
 
     Raises:
         StoreError: The folder cannot be read or written.
     """
     usages = ((*store.usage(name), name) for name in _conversations(store))
-    latest = (time.time() if now is None else now) - days * 86_400
+    latest = time.time() - days * 86_400
     total = 0
     for changed, size, name in sorted(usages, reverse=True):
         total += size
@@ -171,15 +156,9 @@ _BYTES_PER_TOKEN = 2
 _UNKNOWN_WINDOW = 200_000
 """Window for a model that is not in the table, as in a manager."""
 
-_SMALL_BYTES = 1024 * 1024
-"""A smaller body parses in about a millisecond, so a thread would only add to it."""
-
 _BRIEF_BYTES = 64 * 1024
 _BRIEF_MESSAGES = 16
 """More new text, or more new messages, run in a thread."""
-
-_MOST_REFUSED = 10_000
-"""How many refused names to remember; a forgotten one is refused again, then made smaller."""
 
 
 def gateway_policy(policy: Policy | None = None) -> Policy:
@@ -222,16 +201,14 @@ class FittedCall(NamedTuple):
 
 
 class Fitter:
-    """Runs the levels on calls.
+    """Runs the levels on calls; `states`: where lines are kept over a restart."""
 
-    `states`: where lines are kept over a restart. `record`: folder for records; `None`: there are none.
-    """
-
-    def __init__(self, policy: Policy, states: LineStates, record: Path | None = None) -> None:
-        self.policy, self.lines = policy, ClientLines()
-        self._states, self._start, self._record = states, _start_percent(policy), record
+    def __init__(self, settings: ProxySettings, states: LineStates) -> None:
+        self.policy, self.lines = gateway_policy(settings.policy), ClientLines()
+        self._states, self._record = states, settings.record
+        self._start = _start_percent(self.policy)
         # The smallest window that the levels may work in (COST-1).
-        least, cost = {"knee": FLOOR_TOKENS, "price": 0}, policy.cost
+        least, cost = {"knee": FLOOR_TOKENS, "price": 0}, self.policy.cost
         self._size = cost.work_tokens or least.get(cost.work, sys.maxsize)
         # Names of conversations refused as too large: their window is smaller than the table says.
         self._refused: set[str] = set()
@@ -252,7 +229,8 @@ class Fitter:
     async def fit(self, call: ClientCall) -> FittedCall | None:
         """The call made to fit; `None`: send it unchanged."""
         try:
-            if len(call.raw) < _SMALL_BYTES:
+            # A smaller body parses in about a millisecond, so a thread would only add to it.
+            if len(call.raw) < 1024 * 1024:
                 client_list = ClientList.of(call)
             else:
                 client_list = await asyncio.to_thread(ClientList.of, call)
@@ -373,7 +351,7 @@ class Fitter:
         raw = call.with_items(client_list.written(view), **smaller)
         self._recorded(line, client_list, view, raw)
         self._states.save(line)
-        if len(self._refused) < _MOST_REFUSED:
+        if len(self._refused) < 10_000:  # one more would be refused again, then made smaller
             self._refused.add(line.name)
         if raw == fitted.raw:
             return None

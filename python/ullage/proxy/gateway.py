@@ -17,6 +17,7 @@ import aiohttp
 import orjson
 import uvicorn
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import Mount
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -27,12 +28,11 @@ from ullage.proxy.compaction_answers import (
     MARK,
     ClientAnswer,
     HandedOut,
-    LocalAnswer,
     answer_by_code,
     completed,
     with_opened_items,
 )
-from ullage.proxy.fitter import FittedCall, Fitter, LineStates, gateway_policy
+from ullage.proxy.fitter import FittedCall, Fitter, LineStates
 from ullage.proxy.pages import CallAccounts, page_routes
 from ullage.proxy.proxy_settings import ProxySettings, host_name, is_loopback
 from ullage.proxy.upstream import (
@@ -61,15 +61,12 @@ class Gateway:
     def __init__(self, settings: ProxySettings) -> None:
         self.settings, self.upstream, self.accounts = settings, Upstream(settings), CallAccounts()
         self._handed_out = HandedOut(settings.store)
-        days, most = settings.state_days, settings.state_bytes
-        store = settings.store if settings.keep_text else None
-        self.states = LineStates(store, days=days, most_bytes=most, swept=settings.store)
-        policy = gateway_policy(settings.policy)
-        self.fitter = Fitter(policy, self.states, settings.record) if settings.levels else None
+        self.states = LineStates(settings)
+        self.fitter = Fitter(settings, self.states) if settings.levels else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        answer = ClientAnswer(send)
+        answer = ClientAnswer(scope, receive, send)
         try:
             incoming = Incoming(scope, receive, self.settings)
             self._check(incoming)
@@ -131,7 +128,7 @@ class Gateway:
         else:
             await self._fit(self.fitter, call, answer)
 
-    async def _by_code(self, asked: AskedCompaction, call: ClientCall) -> LocalAnswer | None:
+    async def _by_code(self, asked: AskedCompaction, call: ClientCall) -> Response | None:
         own, keep = self._handed_out, self.settings.hand_over
         try:
             return await asyncio.to_thread(answer_by_code, asked, call, own, keep_for_hook=keep)
@@ -330,10 +327,6 @@ class _BoundedHeads(HttpToolsProtocol):
 # The listening server.
 
 
-_KEEP_ALIVE_SECONDS = 75
-"""Longer than clients keep an idle connection, so that it is they who close it."""
-
-
 def make_app(settings: ProxySettings | None = None) -> Starlette:
     """The gateway as an ASGI application, for a server of your own.
 
@@ -354,11 +347,6 @@ def make_app(settings: ProxySettings | None = None) -> Starlette:
     lines = None if gateway.fitter is None else gateway.fitter.lines
     shown = page_routes(gateway.accounts, lines, gateway.settings.page_token)
     return Starlette(routes=[*shown, Mount("/", app=gateway)], lifespan=lifespan)
-
-
-_COLLECT = (50_000, 20, 20)
-"""New objects before a garbage collection. A request of 150,000 tokens is a few thousand objects, freed without one as soon as it is
-answered; by Python's thresholds each would start several collections over everything that the managers hold."""
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -382,7 +370,7 @@ def config_of(settings: ProxySettings) -> uvicorn.Config:
         proxy_headers=False,
         http=type("BoundedHeads", (_BoundedHeads,), limits),
         ws="none",
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=75,  # longer than clients keep an idle connection: it is they who close it
     )
 
 
@@ -416,7 +404,9 @@ def serve(settings: ProxySettings, started: Callable[[str], None] | None = None)
 def _own_process() -> None:
     """Tune this process, which does nothing else, for large requests."""
     gc.freeze()  # what was imported lives as long as the server
-    gc.set_threshold(*_COLLECT)
+    # A request of 150,000 tokens is a few thousand objects, freed without a collection as soon as it is answered; by
+    # Python's thresholds each would start several over everything that the managers hold.
+    gc.set_threshold(50_000, 20, 20)
     with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library than glibc
         own = ctypes.CDLL(None)
         own.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
@@ -433,8 +423,6 @@ LOG = logging.getLogger("ullage.proxy")
 
 _REFUSED = (400, 413)
 """Statuses of a request that is too large."""
-
-_ANNOUNCED = ("response.created", "response.queued", "response.in_progress")
 
 _LONGEST_ERROR = 256 * 1024
 """Maximum bytes of an API's error."""
@@ -480,7 +468,8 @@ def _substance(held: bytes) -> Mapping[str, Any] | None:
     """The first event that is more than an announcement; `None` if it has not come yet, or cannot be read."""
     held = held.replace(b"\r\n", b"\n")
     whole = held[: held.rfind(b"\n\n") + 2]
-    return next((e for e in events_of(whole) if e.get("type") not in _ANNOUNCED), None)
+    announced = ("response.created", "response.queued", "response.in_progress")
+    return next((e for e in events_of(whole) if e.get("type") not in announced), None)
 
 
 async def _read(

@@ -7,8 +7,9 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -28,21 +29,6 @@ from ullage.proxy.upstream import ReportedTokens
 if TYPE_CHECKING:
     from jinja2 import Template
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-MOST_ACCOUNTS = 200
-"""Maximum conversations shown; the least recently used is dropped first."""
-
-MOST_ACTS = 20
-"""Maximum actions of levels shown for a conversation, the newest."""
-
-MOST_FILLS = 60
-"""Newest calls of a conversation whose fill is drawn."""
-
-_TITLED_BY = 5
-"""Calls that are read for a title: clients begin a session with side queries, which have no tools."""
-
-_BYTES_PER_TOKEN = 4
-"""Rough estimate for what was not sent, which nobody counts."""
 
 
 def _sum(words: str) -> Any:
@@ -82,18 +68,13 @@ class ConversationAccount:
     title: str = ""  # how the user's first words begin; empty: none were read
     has_tools: bool = False  # whether the title is of a call with tools, not of a side query
     # Prompt of each of the newest calls, and whether a level acted in it.
-    fills: deque[tuple[int, bool]] = field(default_factory=lambda: deque(maxlen=MOST_FILLS))
-    # What levels did: level, freed tokens by estimate, why.
-    acts: deque[tuple[str, int, str]] = field(default_factory=lambda: deque(maxlen=MOST_ACTS))
+    fills: deque[tuple[int, bool]] = field(default_factory=lambda: deque(maxlen=60))
+    # What levels did, the newest: level, freed tokens by estimate, why.
+    acts: deque[tuple[str, int, str]] = field(default_factory=lambda: deque(maxlen=20))
     # Number of each line that levels look at, newest last.
     lines: list[int] = field(default_factory=list)
     used_at: float = 0.0  # time of the newest call, in seconds since the epoch
     cached: dict[int, int] = field(default_factory=dict)  # by line: tokens that lie in the cache
-
-    @property
-    def percent(self) -> int:
-        """How full the window is."""
-        return self.share(self.fill_tokens)
 
     def share(self, tokens: int) -> int:
         """So many tokens in percent of the window."""
@@ -130,8 +111,9 @@ class CallAccounts:
         provider counted; `None`: unknown. `answered`: it was answered here. `recovered`: it was sent again after a refusal.
         """
         account = self._account(name, call)
-        # The title is from one of the first calls, of the main conversation if it is among them.
-        if not account.has_tools and account.totals.calls < _TITLED_BY:
+        # The title is from one of the first calls, of the main conversation if it is among them: clients begin a session
+        # with side queries, which have no tools.
+        if not account.has_tools and account.totals.calls < 5:
             account.has_tools = bool((call.body or {}).get("tools"))
             if account.has_tools or not account.title:
                 from ullage.sessions.inspected import first_words  # the client has its answer now
@@ -150,7 +132,7 @@ class CallAccounts:
     def _account(self, name: str, call: ClientCall) -> ConversationAccount:
         account = self._by_name.setdefault(name, ConversationAccount(name, call.endpoint.provider))
         self._by_name.move_to_end(name)
-        while len(self._by_name) > MOST_ACCOUNTS:
+        while len(self._by_name) > 200:  # as many as the page shows
             self._by_name.popitem(last=False)
         row = ModelTable.builtin().find(call.model)
         account.model, account.used_at = call.model, time.time()
@@ -166,7 +148,8 @@ class CallAccounts:
             account.lines.append(number)
         for report in fitted.reports:
             account.acts.append((report.stage, report.freed, report.why))
-        saved = max(0, len(call.raw) - len(fitted.raw)) // _BYTES_PER_TOKEN
+        # Nobody counts what was not sent: roughly four bytes are a token.
+        saved = max(0, len(call.raw) - len(fitted.raw)) // 4
         row = ModelTable.builtin().find(call.model)
         price = 0 if row is None or row.prices is None else row.prices.cache_read
         for totals in (self.totals, account.totals):
@@ -237,8 +220,10 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
     async def metrics(request: Request) -> Response:
         from prometheus_client import generate_latest
 
-        figures = generate_latest(_Figures(accounts, lines))
-        return Response(figures, media_type="text/plain; version=0.0.4")
+        # Read on demand: Prometheus asks a registry for no more than this.
+        registry = SimpleNamespace(collect=partial(_figures, accounts, lines))
+        text = generate_latest(registry)
+        return Response(text, media_type="text/plain; version=0.0.4")
 
     async def removed(request: Request) -> Response:
         """What left a line, as a list, or in full by its handle."""
@@ -310,21 +295,18 @@ def _guarded(endpoint: Endpoint, token: str) -> Endpoint:
     return answer
 
 
-class _Figures:
-    """The sums for Prometheus, read on demand."""
+def _figures(
+    accounts: CallAccounts, lines: ClientLines | None
+) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+    """The sums for Prometheus."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    def __init__(self, accounts: CallAccounts, lines: ClientLines | None) -> None:
-        self._accounts, self._lines = accounts, lines
-
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        totals = self._accounts.totals
-        for total in fields(totals):
-            words, value = total.metadata["words"], getattr(totals, total.name)
-            yield CounterMetricFamily(f"ullage_proxy_{total.name}", words, value=value)
-        for name, words, count in (
-            ("conversations", "Conversations that are shown", len(self._accounts)),
-            ("lines", "Lines in memory", len(list(self._lines or ()))),
-        ):
-            yield GaugeMetricFamily(f"ullage_proxy_{name}", words, value=count)
+    totals = accounts.totals
+    for total in fields(totals):
+        words, value = total.metadata["words"], getattr(totals, total.name)
+        yield CounterMetricFamily(f"ullage_proxy_{total.name}", words, value=value)
+    for name, words, count in (
+        ("conversations", "Conversations that are shown", len(accounts)),
+        ("lines", "Lines in memory", len(list(lines or ()))),
+    ):
+        yield GaugeMetricFamily(f"ullage_proxy_{name}", words, value=count)

@@ -89,12 +89,10 @@ class ProxySettings:
             raise InvalidPolicy("port", self.port, "must be from 0 to 65535")
         if self.compaction not in MODES:
             raise InvalidPolicy("compaction", self.compaction, f"must be one of {', '.join(MODES)}")
-        for name in ("max_body_bytes", "max_header_bytes"):
-            if getattr(self, name) < 1:
-                raise InvalidPolicy(name, getattr(self, name), "must be at least 1")
-        for name in ("state_days", "state_bytes"):
-            if getattr(self, name) < 0:
-                raise InvalidPolicy(name, getattr(self, name), "must be at least 0")
+        least = {"max_body_bytes": 1, "max_header_bytes": 1, "state_days": 0, "state_bytes": 0}
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise InvalidPolicy(name, getattr(self, name), f"must be at least {bound}")
         for name in ("read_seconds", "connect_seconds", "silence_seconds"):
             if not getattr(self, name) > 0:
                 raise InvalidPolicy(name, getattr(self, name), "must be above 0")

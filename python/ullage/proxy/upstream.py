@@ -85,9 +85,6 @@ _HOP_BY_HOP = frozenset(
 _OURS = frozenset((b"host", b"expect"))
 """`Host` names another server upstream; `Expect` was answered when the body was read."""
 
-_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-"""What aiohttp would add on its own."""
-
 _HEADER_LINE = 64 * 1024
 
 
@@ -102,8 +99,6 @@ def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
 
 class Upstream:
     """A pool of connections to the provider.
-
-    `settings`: with the URL, the certificates and the time limits.
 
     Raises:
         InvalidPolicy: The certificates cannot be read.
@@ -133,7 +128,8 @@ class Upstream:
             timeout=times,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=_ADDED,
+            # What aiohttp would add on its own.
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
             max_line_size=_HEADER_LINE,
             max_field_size=_HEADER_LINE,
         )

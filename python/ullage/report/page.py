@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ullage._start import optional
 from ullage._version import VERSION
-from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
+from ullage.exceptions import InvalidPolicy, StoreError
 from ullage.manager.machine import CATEGORIES
 from ullage.recall.text import visible
 from ullage.replay import ReplayedTurn, frontier_plot, sum_of_costs
@@ -186,8 +186,6 @@ def cache_chart(
 MOST_TILES = 40
 """Parts beyond the largest so many are drawn as one."""
 
-THE_REST = "smaller ones"
-
 
 class Tile(NamedTuple):
     """One part of the whole; `label` is its name cut to its width, or empty if nothing fits."""
@@ -205,7 +203,7 @@ def treemap(sizes: Mapping[str, int], *, width: int, height: int) -> list[Tile]:
     """Lay out parts above 0 by size, the largest at the upper left."""
     parts = sorted((part for part in sizes.items() if part[1] > 0), key=lambda part: -part[1])
     if remaining := sum(size for _, size in parts[MOST_TILES:]):
-        parts[MOST_TILES:] = [(f"{len(parts) - MOST_TILES:,} {THE_REST}", remaining)]
+        parts[MOST_TILES:] = [(f"{len(parts) - MOST_TILES:,} smaller ones", remaining)]
     whole = sum(size for _, size in parts)
     areas = [size * width * height / whole for _, size in parts]
     tiles = []
@@ -241,15 +239,13 @@ def _laid_out(
             row = longer
         at += len(row)
         depth = sum(row) / side
-        place = 0.0
+        place, is_column = 0.0, width >= height
         for area in row:
             length = area / depth
-            if width >= height:
-                boxes.append((x, y + place, depth, length))
-            else:
-                boxes.append((x + place, y, length, depth))
+            box = (x, y + place, depth, length) if is_column else (x + place, y, length, depth)
+            boxes.append(box)
             place += length
-        if width >= height:
+        if is_column:
             x, width = x + depth, width - depth
         else:
             y, height = y + depth, height - depth
@@ -336,10 +332,7 @@ def write_report(
 
 @cache
 def _environment() -> Any:
-    try:
-        jinja = import_module("jinja2")
-    except ModuleNotFoundError as exc:
-        raise MissingExtra("jinja2", "report") from exc
+    jinja = optional("jinja2", "report")
     environment = jinja.Environment(
         loader=jinja.PackageLoader("ullage.report", "assets"),
         autoescape=True,
@@ -349,8 +342,8 @@ def _environment() -> Any:
     )
     environment.filters |= {
         "count": "{:,}".format,
-        "dollars": _dollars,
-        "share": _share,
+        "dollars": lambda nanousd: f"${nanousd / 1e9:,.2f}",
+        "share": lambda part, whole: f"{100 * part / whole:.1f} %" if whole else "–",
         "when": _when,
         "css": _class,
         "label": lambda name: _LABELS.get(name, name),  # as `inspect` calls a category
@@ -446,14 +439,6 @@ def _maps(figures: SessionFigures) -> list[dict[str, Any]]:
         for by, tokens in sizes.items()
         if any(tokens.values())
     ]
-
-
-def _dollars(nanousd: float) -> str:
-    return f"${nanousd / 1e9:,.2f}"
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
 def _when(milliseconds: int) -> str:

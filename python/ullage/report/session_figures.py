@@ -35,11 +35,6 @@ from ullage.sessions.inspected import inspect_opened, title_of
 # What left the window in a replay: when, by which level, why, and its text.
 
 
-MOST_TEXTS = 24
-"""Listed texts of one report; a compaction may remove hundreds of messages."""
-TEXT_CHARS = 2_000  # shown of one text
-
-
 @dataclass(frozen=True, slots=True)
 class RemovedText:
     """A tool result or a message that left."""
@@ -80,7 +75,7 @@ class TextBudget:
     def take(self, text: str) -> tuple[str, int]:
         """The beginning of a text that still fits, and how many characters are not shown."""
         clean = self.clean(text)
-        shown = clean[: max(0, min(TEXT_CHARS, self._left))]
+        shown = clean[: max(0, min(2_000, self._left))]
         # Bytes on the page, where a markup character takes five.
         self._left -= len(shown.encode("utf-8", "surrogatepass"))
         self._left -= 4 * sum(map(shown.count, "<>&'\""))
@@ -92,7 +87,7 @@ def removal_of(report: StageReport, archive: Archive, budget: TextBudget, time_m
     cost = report.cost
     removed = (f"m{at}" for span in report.removed for at in range(span.start, span.stop))
     handles = [*report.tool_use_ids, *removed]
-    listed = handles[:MOST_TEXTS]
+    listed = handles[:24]  # a compaction may remove hundreds of messages
     return Removal(
         request=report.request,
         time_ms=time_ms,
@@ -127,11 +122,6 @@ def _title(recalled: Recalled) -> str:
 
 
 # Which facts of a conversation a compaction keeps verbatim, and which it loses.
-
-
-MOST_LISTED = 40
-"""Lost facts of one kind that are listed."""
-LOST_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +160,7 @@ def kept_facts(
     counts = []
     for kind, texts in wanted.items():
         lost = [text for text in texts if json.dumps(text, ensure_ascii=False)[1:-1] not in whole]
-        listed = tuple(budget.clean(text)[:LOST_CHARS] for text in lost[:MOST_LISTED])
+        listed = tuple(budget.clean(text)[:400] for text in lost[:40])
         more = len(lost) - len(listed)
         counts.append(FactCount(kind, len(texts) - len(lost), len(texts), listed, more))
     return tuple(counts)
@@ -178,8 +168,6 @@ def kept_facts(
 
 PAGE_CHARS = 900_000
 """Removed text on a page, so that the page stays below 2 MB."""
-
-SUMMARY_CHARS = 60_000
 
 STEPS = 4 + len(WORKING_SIZES)
 """How often `figures_of` calls `step`."""
@@ -359,7 +347,7 @@ def _compaction(
         tokens_after=done.report.tokens_after,
         messages_before=len(before),
         messages_after=len(after),
-        summary=budget.clean("".join(map(text_of, done.summary_messages[-1:])))[:SUMMARY_CHARS],
+        summary=budget.clean("".join(map(text_of, done.summary_messages[-1:])))[:60_000],
         facts=kept_facts(facts_in(collect(before)), after, budget),
     )
 

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import orjson
@@ -107,36 +108,13 @@ class Language(NamedTuple):
     blocks: list[str]
 
 
-class Material(NamedTuple):
-    """The words that sessions are made of, as `material.toml` has them."""
-
-    system: str
-    tools: list[dict[str, Any]]
-    web_search: dict[str, Any]
-    plans: list[str]
-    thoughts: list[str]
-    answers: list[str]
-    closings: list[str]
-    instructions: list[tuple[str, str]]
-    verbs: list[str]
-    nouns: list[str]
-    projects: list[str]
-    docstrings: list[str]
-    errors: list[str]
-    log_levels: list[str]
-    log_events: list[str]
-    prose: list[str]
-    requests: dict[str, dict[str, list[str]]]
-    languages: dict[str, Language]
-
-
 @cache
-def material() -> Material:
-    """The words, read when a session is first made."""
+def material() -> SimpleNamespace:
+    """The words that sessions are made of, by their names in `material.toml`; read when a session is first made."""
     words = table(__file__, "material.toml")
     words["tools"] = [_tool(**row) for row in words["tools"]]
     words["languages"] = {name: Language(**one) for name, one in words["languages"].items()}
-    return Material(**words)
+    return SimpleNamespace(**words)
 
 
 def _tool(
@@ -170,8 +148,8 @@ class Project:
 
     def __init__(self, rng: Rng) -> None:
         self._rng, self._words = rng, material()
-        self.language = rng.pick(tuple(self._words.languages))
-        self._form = self._words.languages[self.language]
+        self.language: str = rng.pick(tuple(self._words.languages))
+        self._form: Language = self._words.languages[self.language]
         name = f"{rng.pick(self._words.projects)}-{rng.pick(self._words.nouns)}"
         self.root = f"/home/dev/src/{name}"
         self.files: list[SourceFile] = []
@@ -180,7 +158,7 @@ class Project:
     def symbol(self) -> str:
         """A name that no other symbol of the project has, in the language's own case."""
         rng, nouns = self._rng, self._words.nouns
-        words = [rng.pick(self._words.verbs), *rng.some(nouns, 2)]
+        words: list[str] = [rng.pick(self._words.verbs), *rng.some(nouns, 2)]
         while " ".join(words) in self._symbols:
             words.append(rng.pick(nouns))
         self._symbols.add(" ".join(words))
@@ -628,12 +606,6 @@ def sign_thinking(
 # ---- a session ---------------------------------------------------------------------------------
 
 
-_LARGE_CHARS = 10_000
-"""Results above this count as large: the length from which snipping in place acts."""
-
-_MEDIA_CHARS = 8_000  # 2000 tokens, the rough estimate's figure for an image or document
-
-
 @dataclass(frozen=True, slots=True)
 class Style:
     """How a generated session looks. Shares are in percent.
@@ -777,12 +749,13 @@ class MadeSession:
         if kind == "tool_use":
             return len(block["name"]) + len(orjson.dumps(block["input"]).decode())
         if kind in ("image", "document"):
-            return _MEDIA_CHARS
+            return 8_000  # 2000 tokens, the rough estimate's figure
         if kind != "tool_result":
             return len(orjson.dumps(block).decode())
         content = block["content"]
         size = len(content) if isinstance(content, str) else sum(map(self._weigh, content))
-        self.large += size if size > _LARGE_CHARS else 0
+        # The length from which snipping in place acts.
+        self.large += size if size > 10_000 else 0
         return size
 
 
@@ -841,7 +814,6 @@ def _todo(session: MadeSession, steps: list[str], done: int) -> MadeCall:
 
 
 def _fetch(session: MadeSession, title: str) -> MadeCall:
-    """Fetch a page."""
     url = f"https://docs.example.com/{session.rng.hex(4)}/{title.lower().replace(' ', '-')}"
     session.note("urls", url)
     page = web_page(session.rng, title, session.size())
@@ -856,7 +828,7 @@ def _request(session: MadeSession, kind: str, **names: str) -> str:
     requests = material().requests
     language = session.rng.pick(session.style.languages)
     phrases = requests[language].get(kind) or requests["en"][kind]
-    text = session.rng.pick(phrases).format(**names)
+    text: str = session.rng.pick(phrases).format(**names)
     if names["fn"] in text:
         session.note("identifiers", names["fn"])
     if session.rng.chance(8) and not session.runner:

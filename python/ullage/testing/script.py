@@ -78,16 +78,14 @@ def _known_provider(provider: str) -> str:
     return provider
 
 
-def overflow(
-    provider: str = "anthropic", *, used: int = 213_462, limit: int = 200_000, output: int = 21_333
-) -> Failure:
+def overflow(provider: str = "anthropic", *, used: int = 213_462, limit: int = 200_000) -> Failure:
     """The overflow answer of a provider, with these figures where it names any.
 
     Raises:
         InvalidPolicy: There is no text for that provider in `OVERFLOW_TEXTS`.
     """
     template = OVERFLOW_TEXTS[_known_provider(provider)]
-    text = template.format(used=used, limit=limit, output=output)
+    text = template.format(used=used, limit=limit, output=21_333)
     if provider == "anthropic_bytes":
         return Failure(413, "request_too_large", text)
     if provider == "llama_cpp":

@@ -121,7 +121,6 @@ def pieces(text: str) -> list[str]:
 
 
 _READ = "system instructions systemInstruction tools messages input contents".split()
-_KEY_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
 _INVALID: Final = "invalid_request_error"
 
 
@@ -151,7 +150,8 @@ def refusal(
     for key in needed:
         if key not in body:
             return _invalid(f"{key}: Field required", "missing_required_parameter")
-    if not any(recorded.headers.get(name) for name in _KEY_HEADERS):
+    key_headers = ("x-api-key", "authorization", "x-goog-api-key")
+    if not any(recorded.headers.get(name) for name in key_headers):
         text = "no API key is in the headers"
         return Failure(401, "authentication_error", text, "invalid_api_key")
     if not server.enforce:
@@ -474,9 +474,6 @@ def _split(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]
     return {**block, "content": None}, [delta]
 
 
-_FINISH_REASONS = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
-
-
 def generate_content(server: ScriptedServer, recorded: Recorded) -> Reply:
     """`POST /v1beta/models/NAME:generateContent`, and `:streamGenerateContent`."""
     path = recorded.path.partition("?")[0]
@@ -525,7 +522,7 @@ def _response(server: ScriptedServer, model: str, reply: Answer, tokens: int) ->
         server.signatures.append(signature)
         calls[0] = {**calls[0], "thoughtSignature": signature}
     content = {"role": "model", "parts": [*parts, *calls]}
-    reason = _FINISH_REASONS.get(reply.stop_reason, "STOP")
+    reason = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}.get(reply.stop_reason, "STOP")
     output = _output_tokens(reply)
     return {
         "candidates": [{"content": content, "finishReason": reason, "index": 0}],
@@ -727,8 +724,6 @@ def _text_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[dict[s
 
 
 _MAX_BODY = 64 * 1024 * 1024  # twice what any API takes: enough to be refused by the rules
-_MAX_THREADS = 64
-_IDLE_SECONDS = 60.0
 _HTML = b"<html>\r\n<head><title>413 Request Entity Too Large</title></head>\r\n</html>\r\n"
 
 Route = Callable[[Any, Recorded], Reply]  # the server, as each endpoint knows it, and a request
@@ -888,7 +883,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, owner: ScriptedServer) -> None:
         self.owner = owner
-        self.slots = threading.BoundedSemaphore(_MAX_THREADS)
+        self.slots = threading.BoundedSemaphore(64)
         self._open: set[Any] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
 
@@ -924,7 +919,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = _IDLE_SECONDS
+    timeout = 60.0
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name

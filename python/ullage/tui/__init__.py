@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ullage.exceptions import MissingExtra
+from ullage._start import optional
 
 
 def run_tui(path: str | os.PathLike[str] | None = None) -> None:
@@ -16,10 +16,7 @@ def run_tui(path: str | os.PathLike[str] | None = None) -> None:
     Raises:
         MissingExtra: Textual is not installed (`pip install 'ullage[tui]'`).
     """
-    try:
-        from ullage.tui.session_app import SessionApp
-    except ModuleNotFoundError as exc:
-        if exc.name != "textual":
-            raise
-        raise MissingExtra("textual", "tui") from exc
+    optional("textual", "tui")
+    from ullage.tui.session_app import SessionApp
+
     SessionApp(path).run()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.text import Text
 from textual import work
@@ -29,15 +31,113 @@ from textual.widgets import (
 )
 
 from ullage.exceptions import UllageError
-from ullage.recall.text import visible
+from ullage.facts.words import blocks_of
+from ullage.messages import message_of
+from ullage.recall.text import call_title, content_text, visible
 from ullage.sessions.find import found_sessions, home_relative, opened_path, tool_folders
 from ullage.sessions.inspected import ORDER, Sorting, age, holds, inspect_opened, title_of
-from ullage.tui.first_look import BAR_STYLE, bar_of, end_of, glance, rows_text
+from ullage.transcript import Transcript
+from ullage.transcript.formats import detect
 
 if TYPE_CHECKING:
     from ullage.sessions import CompactedSession
     from ullage.sessions.inspected import ListedSession
     from ullage.tui.shown_session import RemovalRow, ShownSession
+
+
+# What is shown of a file before it is read, and of a message in a list.
+
+
+_BEGIN = 160
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """One message in the list: its position, its author (`result`: a tool) and its beginning."""
+
+    at: int
+    role: str
+    begins: str
+
+
+def glance(path: Path) -> str:
+    """What an index tells of a file: indexing 100 MB takes a tenth of the time of reading it.
+
+    Raises:
+        InvalidTranscript: Its format is not known.
+        StoreError: It cannot be read.
+    """
+    kind, size = detect(path), path.stat().st_size
+    if kind != "claude_code":
+        return f"{kind} · {size:,} bytes\n\nreading …"
+    transcript = Transcript.open(path)
+    rows = [row for row in transcript.rows() if row.type in ("user", "assistant")]
+    messages = ((row.at, message_of(transcript.load(row.at)) or {}) for row in rows[-12:])
+    newest = [message_row(*message) for message in messages]
+    usage = transcript.usage or {}
+    tokens = sum(count for key in _PROMPT if isinstance(count := usage.get(key), int))
+    head = [
+        f"{visible(transcript.model) or 'unknown model'} · {kind} · {size:,} bytes",
+        f"{tokens:,} tokens in the newest request · {len(rows):,} lines of messages · {len(transcript.boundaries):,} earlier compactions",
+    ]
+    lines = (f"{row.role:<10} {row.begins}" for row in newest)
+    return "\n".join([*head, "", *lines, "", "reading the rest …"])
+
+
+_PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def message_row(at: int, message: Mapping[str, Any]) -> MessageRow:
+    """A message as the list shows it."""
+    text = " · ".join(_begins(message))
+    who = str(message.get("role"))
+    if who == "user" and any(block.get("type") == "tool_result" for block in blocks_of(message)):
+        who = "result"
+    return MessageRow(at, who, visible(" ".join(text[:_BEGIN].split())))
+
+
+def _begins(message: Mapping[str, Any]) -> Iterator[str]:
+    for block in blocks_of(message):
+        kind = block.get("type")
+        if kind == "tool_use":
+            yield f"▸ {call_title(block.get('name'), block.get('input'))}"
+        elif kind == "tool_result":
+            yield f"◂ {content_text(block.get('content'))[:_BEGIN]}"
+        else:
+            yield str(block.get("text") or block.get("thinking") or f"[{kind}]")[:_BEGIN]
+
+
+def bar_of(part: int, whole: int, cells: int) -> str:
+    """A bar of full and empty cells."""
+    full = min(cells, round(cells * part / whole)) if whole else 0
+    return "█" * full + "░" * (cells - full)
+
+
+def rows_text(rows: Sequence[tuple[str, int]], whole: int, width: int) -> Text:
+    """The largest with tokens and a bar of the whole, a line each; lists of one width have aligned columns."""
+    # In cells; those of tokens and share have the gaps around them.
+    figures, least_bar, most_bar = 22, 16, 40
+    most = max(16, min(44, width - figures - least_bar))
+    bars = max(0, min(most_bar, width - most - figures))
+    shown = sorted(rows, key=lambda row: -row[1])[:12]
+    text = Text()
+    for name, size in shown:
+        share = f"{100 * size / whole if whole else 0:5.1f} %"
+        text.append(f"{end_of(visible(name), most):<{most}}  {size:>9,}  {share}  ")
+        text.append(bar_of(size, whole, bars).rstrip("░") + "\n", style=BAR_STYLE)
+    return text
+
+
+BAR_STYLE = "#4a8fd9"
+"""Readable on light and dark backgrounds."""
+
+
+def end_of(name: str, most: int) -> str:
+    """The end of a long path, since most share the beginning."""
+    return name if len(name) <= most else f"…{name[1 - most :]}"
+
+
+# The screens.
 
 
 STEP = 5
@@ -72,8 +172,6 @@ class TargetSlider(Widget):
         text = Text(bar_of(self.percent, 100, 40), style=BAR_STYLE)
         return text.append(f"  {self.percent} % of its messages  (← →)", style="default")
 
-
-FOLLOW_SECONDS = 1.0
 
 _FIRST = {
     "now": "#now VerticalScroll",
@@ -140,7 +238,7 @@ class SessionScreen(Screen[None]):
         self.query_one("#list", DataTable).add_columns("#", "who", "tokens", "begins")
         self.query_one("#removals", DataTable).add_columns("request", "level", "freed", "why")
         self._load()
-        self.set_interval(FOLLOW_SECONDS, self._look)
+        self.set_interval(1.0, self._look)
 
     # ---- opening and following
 
@@ -379,9 +477,6 @@ def preview_text(done: CompactedSession, target: int) -> str:
     return visible("\n".join([*lines, "", *map(text_of, done.result.summary_messages[-1:])]))
 
 
-MOST_SESSIONS = 60
-
-
 class SessionsScreen(Screen[None]):
     """The newest sessions of this machine."""
 
@@ -415,7 +510,7 @@ class SessionsScreen(Screen[None]):
     def _read(self) -> None:
         from ullage.sessions.inspected import listed  # not for one session's first look
 
-        for session in found_sessions(list(tool_folders()))[:MOST_SESSIONS]:
+        for session in found_sessions(list(tool_folders()))[:60]:
             self.app.call_from_thread(self._add, listed(session))
         self.app.call_from_thread(self._finished)
 
@@ -441,7 +536,7 @@ class SessionsScreen(Screen[None]):
         self.rows = sorted(held, key=ORDER[self.sorting])
         table.clear(columns=True)
         width = self.size.width
-        names, wide = (_WIDE if width >= _NARROW else _SLIM), 0
+        names, wide = (_WIDE if width >= 100 else _SLIM), 0
         rows = [
             [Text(text, justify=_side(name)) for name, text in _cells(row, names)]
             for row in self.rows
@@ -450,7 +545,7 @@ class SessionsScreen(Screen[None]):
             room = max([len(name), *(row[column].cell_len for row in rows)])
             wide += room + 2
             table.add_column(Text(name, justify=_side(name)), width=room)
-        width_left = max(10, width - wide - _BORDER_CELLS)
+        width_left = max(10, width - wide - 5)  # cells of its borders and of the scroll bar
         table.add_column(names[-1], width=width_left)
         for row in rows:
             row[-1].truncate(width_left, overflow="ellipsis")
@@ -498,9 +593,6 @@ class SessionsScreen(Screen[None]):
         self.app.push_screen(SessionScreen(opened_path(self.rows[event.cursor_row].session)))
 
 
-_NARROW = 100
-_BORDER_CELLS = 5
-"""Cells of the last column's borders and the scroll bar."""
 _WIDE = ("age", "tool", "tokens", "fill", "cost", "project", "title")
 _SLIM = ("age", "tokens", "fill", "cost", "project", "title")
 _FIGURES = ("age", "tokens", "fill", "cost")

@@ -16,7 +16,7 @@ from ullage.recall import Archive
 from ullage.recall.text import render, visible
 from ullage.replay import replay_session, script_of
 from ullage.sessions import Session, open_session
-from ullage.tui.first_look import MessageRow, message_row
+from ullage.tui.session_app import MessageRow, message_row
 
 MOST_ROWS = 400
 """Messages in the list; a search looks through all of them."""

@@ -167,9 +167,6 @@ def _kind(schema: Mapping[str, Any], indent: int) -> str:
 _PRIMED = 3
 """Tokens at the beginning of every answer."""
 
-_ATTEMPTS = 10
-"""Maximum attempts to shorten a message; source: litellm 1.106, `MAX_TOKEN_TRIMMING_ATTEMPTS`."""
-
 
 def token_counter(
     model: str = "",
@@ -351,7 +348,7 @@ def _shortened(message: dict[str, Any], room: int, size: _Size) -> dict[str, Any
     # Below this even an empty message of these models does not fit.
     if size.is_gpt and room <= 10:
         return message
-    for _ in range(_ATTEMPTS):
+    for _ in range(10):  # source: litellm 1.106, `MAX_TOKEN_TRIMMING_ATTEMPTS`
         tokens = size.all([message])
         if tokens <= room:
             break

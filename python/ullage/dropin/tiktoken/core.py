@@ -6,10 +6,9 @@ import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence, Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from typing import Any, Literal, TypeVar
 
-from ullage._start import table
+from ullage._start import optional, table
 from ullage.counting import bytes_of_tokens, count_tokens_exact, encode_exact, special_tokens
 from ullage.dropin import stands_in_for
 from ullage.exceptions import MissingExtra
@@ -48,7 +47,7 @@ class Encoding:
         """
         if mergeable_ranks is None:
             return super().__new__(cls)
-        encoding: Encoding = _library().Encoding(
+        encoding: Encoding = optional("tiktoken", "tiktoken").Encoding(
             name,
             pat_str=pat_str,
             mergeable_ranks=mergeable_ranks,
@@ -251,19 +250,12 @@ class Encoding:
 def _of_library(name: str) -> Any:
     """Tiktoken's own encoding, from the vocabulary that comes with Ullage: nothing is downloaded."""
     ours = Encoding(name)
-    return _library().Encoding(
+    return optional("tiktoken", "tiktoken").Encoding(
         name,
         pat_str=ours._pat_str,
         mergeable_ranks=ours._mergeable_ranks,
         special_tokens=ours._special_tokens,
     )
-
-
-def _library() -> Any:
-    try:
-        return import_module("tiktoken")
-    except ModuleNotFoundError as exc:
-        raise MissingExtra(exc.name or "tiktoken", "tiktoken") from exc
 
 
 _REFUSED = (

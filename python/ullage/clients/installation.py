@@ -1,12 +1,14 @@
-"""Ullage's entries in Claude Code's settings, and whether they work."""
+"""Ullage's hooks in Claude Code, in Codex and (as a plugin) in OpenCode: what an installation changes there, and whether it works."""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +16,7 @@ from typing import Any, Literal
 from ullage import _env
 from ullage._start import Frozen
 from ullage.clients.settings_file import Addition, FileChange, is_ours, with_additions, without_ours
+from ullage.exceptions import InvalidPolicy
 from ullage.sessions.load import write_private
 
 Scope = Literal["user", "project", "local"]
@@ -94,11 +97,8 @@ def install_changes(
     """The changes that an installation makes.
 
     `mcp`: whether the MCP server is added too; a server's tools change the cached prefix of new sessions once. `statusline`: whether to
-    set the status line; an existing one stays. `idle`: whether to compact abandoned sessions once the provider's cache has expired.
-
-    Raises:
-        InvalidPolicy: A settings file is not JSON.
-        StoreError: It cannot be read.
+    set the status line; an existing one stays. `idle`: whether to compact abandoned sessions once the provider's cache has expired. Raises
+    what `with_additions` does.
     """
     hooks = (*HOOKS, IDLE_HOOK) if idle else HOOKS
     additions = hook_additions(hooks, lambda name: _as_command(hook_program(name)))
@@ -115,12 +115,7 @@ def install_changes(
 
 
 def uninstall_changes(scope: Scope, project: Path) -> list[FileChange]:
-    """The changes that an uninstallation makes.
-
-    Raises:
-        InvalidPolicy: A settings file is not JSON.
-        StoreError: It cannot be read.
-    """
+    """The changes that an uninstallation makes; raises what `without_ours` does."""
     return [without_ours(settings_path(scope, project)), without_ours(mcp_path(scope, project))]
 
 
@@ -149,14 +144,14 @@ def _as_command(program: list[str]) -> dict[str, Any]:
 def checks(project: Path) -> Iterator[Check]:
     """What is installed, whether it runs, and what the hooks logged."""
     scopes: tuple[Scope, ...] = ("user", "project", "local")
-    hooks = {scope: list(_hooks_in(settings_path(scope, project))) for scope in scopes}
+    hooks = {scope: list(hooks_in(settings_path(scope, project))) for scope in scopes}
     installed_in = [scope for scope in scopes if hooks[scope]]
     hint = "" if installed_in else "`ullage claude install` adds the hooks to the settings"
     yield Check("hooks", bool(installed_in), ", ".join(installed_in) or "not installed", hint)
     if len(installed_in) > 1:
         hint = f"`ullage claude uninstall --scope {installed_in[-1]}`: each hook runs once for each"
         yield Check("scopes", False, "installed more than once", hint)
-    programs = {str(hook.get("command")) for own in hooks.values() for hook in own}
+    programs = {str(hook.get("command")) for own in hooks.values() for *_, hook in own}
     missing = [program for program in programs if not Path(program).exists()]
     hint = "`ullage claude install` writes the path of this Python" if missing else ""
     yield Check("program", not missing, ", ".join(missing) or sys.executable, hint)
@@ -167,16 +162,19 @@ def checks(project: Path) -> Iterator[Check]:
     yield Check("log", not lines, newest, f"{len(lines):,} lines in {log}" if lines else "")
 
 
-def _hooks_in(path: Path) -> Iterator[dict[str, Any]]:
+def hooks_in(path: Path) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
+    """Ullage's hooks in a client's settings: event, number of the group, number of the hook in it, and the hook."""
     try:
         settings = json.loads(path.read_bytes().decode("utf-8-sig"))
     except (OSError, ValueError):
         return
-    hooks = settings.get("hooks") if isinstance(settings, dict) else None
-    for entries in hooks.values() if isinstance(hooks, dict) else ():
-        for entry in entries if isinstance(entries, list) else ():
-            if is_ours(entry):
-                yield from entry["hooks"]
+    events = settings.get("hooks") if isinstance(settings, dict) else None
+    for event, groups in events.items() if isinstance(events, dict) else ():
+        for group, entry in enumerate(groups if isinstance(groups, list) else ()):
+            hooks = entry.get("hooks") if isinstance(entry, dict) else None
+            for at, hook in enumerate(hooks if isinstance(hooks, list) else ()):
+                if is_ours(hook):
+                    yield event, group, at, hook
 
 
 def _run_check() -> Check:
@@ -190,3 +188,110 @@ def _run_check() -> Check:
     spent = round((time.perf_counter() - start) * 1_000)
     ok = done.returncode == 0 and spent < _SLOW_MS
     return Check("a hook runs", ok, f"exit code {done.returncode}, {spent} ms")
+
+
+# Codex and OpenCode: the same programs as Claude Code's hooks.
+
+
+OtherClient = Literal["codex", "opencode"]
+
+CODEX_HOOKS: tuple[Hook, ...] = (*HOOKS[:2], ("PostToolUse", None, "post-tool-use", 30))
+
+TRUST = "start `codex`, choose “Trust all and continue”, or trust them in /hooks"
+
+MARK = "// ullage.clients.hook"
+"""The first line of the shim, by which it is recognised."""
+
+
+def other_install(
+    client: OtherClient, scope: Literal["user", "project"], project: Path
+) -> list[FileChange]:
+    """The changes that an installation makes.
+
+    `client`: `codex`: its `hooks.json`. `opencode`: a file in its folder of plugins. `scope`: `user`: for all projects. `project`: for
+    this one. Raises what `with_additions` does, and `InvalidPolicy` for a plugin that is not Ullage's.
+    """
+    path = _path(client, scope, project)
+    if client == "codex":
+        # One line for a shell: unlike Claude Code, Codex is not known to take separate arguments.
+        added = hook_additions(
+            CODEX_HOOKS, lambda name: {"command": shlex.join(hook_program(name))}
+        )
+        return [with_additions(path, added)]
+    before = path.read_bytes() if path.exists() else None
+    if before is not None and not before.startswith(MARK.encode()):
+        hint = "move it away first"
+        raise InvalidPolicy("plugin", str(path), "was not written by Ullage", hint=hint)
+    return [FileChange(path, before, opencode_plugin().encode())]
+
+
+def other_uninstall(
+    client: OtherClient, scope: Literal["user", "project"], project: Path
+) -> list[FileChange]:
+    """The changes that an uninstallation makes; raises what `without_ours` does."""
+    path = _path(client, scope, project)
+    if client == "codex":
+        return [without_ours(path)]
+    before = path.read_bytes() if path.exists() else None
+    ours = before is not None and before.startswith(MARK.encode())
+    return [FileChange(path, before, None if ours else before)]
+
+
+def other_checks(project: Path) -> list[Check]:
+    """Of each client in which something is installed; if nothing is, that is what is wrong."""
+    codex, opencode = list(codex_checks(project)), list(_opencode_checks(project))
+    return opencode if opencode and not codex[0].ok else [*codex, *opencode]
+
+
+def _opencode_checks(project: Path) -> Iterator[Check]:
+    """Whether each plugin is the one that would be installed now: it names the Python that it starts."""
+    for scope in ("user", "project"):
+        path = _path("opencode", scope, project)
+        if path.exists():
+            same = path.read_bytes() == opencode_plugin().encode()
+            verdict = str(path) if same else f"{path}: of another version, or for another Python"
+            yield Check("plugin", same, verdict, "" if same else "`ullage hooks install opencode`")
+
+
+def codex_checks(project: Path) -> Iterator[Check]:
+    """Whether Codex has the hooks, and whether it trusts them; otherwise it ignores them."""
+    places = [_path("codex", scope, project).resolve() for scope in ("user", "project")]
+    # Codex's names for hooks: path, event, number of the group, number of the hook in it.
+    hooks = list[str]()
+    for place in places:
+        for event, group, at, _ in hooks_in(place):
+            name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", event).lower()
+            hooks.append(f"{place}:{name}:{group}:{at}")
+    hint = "" if hooks else "`ullage hooks install codex`"
+    yield Check("hooks", bool(hooks), f"{len(hooks)} in hooks.json" if hooks else "none", hint)
+    if not hooks:
+        return
+    trusted = _trusted_keys()
+    missing = [key.split(":")[-3] for key in hooks if key not in trusted]
+    verdict = f"not: {', '.join(missing)}" if missing else "all"
+    yield Check("trusted", not missing, verdict, TRUST if missing else "")
+
+
+def _trusted_keys() -> set[str]:
+    """Hooks whose hash Codex keeps: it trusts those versions."""
+    try:
+        hooks = tomllib.loads((_env.codex_folder() / "config.toml").read_text("utf-8")).get("hooks")
+    except (OSError, ValueError):
+        return set()
+    state = hooks.get("state") if isinstance(hooks, dict) else None
+    rows = state if isinstance(state, dict) else {}
+    return {key for key, row in rows.items() if isinstance(row, dict) and "trusted_hash" in row}
+
+
+def _path(client: OtherClient, scope: str, project: Path) -> Path:
+    if client == "codex":
+        return (_env.codex_folder() if scope == "user" else project / ".codex") / "hooks.json"
+    own = _env.folder(_env.CONFIG_HOME, ".config") / "opencode" / "plugins"
+    return (own if scope == "user" else project / ".opencode" / "plugins") / "ullage.js"
+
+
+def opencode_plugin() -> str:
+    """The plugin's JavaScript: it starts the hooks, and continues without them if they fail or take too long."""
+    program = json.dumps(hook_program())
+    source = Path(__file__).with_name("opencode_plugin.js")
+    return source.read_text("utf-8").replace("[PROGRAM]", program)
