@@ -322,21 +322,6 @@ def _settings_of(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _seldom_mark(machine: Machine) -> tuple[Any, ...]:
-    """Equal as long as `_settings_of` is, and all of `_turn_of` but what `Journal._change` looks at in each turn.
-
-    Nearly always the same objects, of which none is looked into.
-    """
-    tracking = machine.tracking
-    return (
-        machine.model, machine.source, machine.provider, machine.thinking, machine.stated_policy,
-        machine.tools, *machine.stated_window.items(), *machine.overhead.values(), *machine.pins.values(),
-        tracking.failures, tracking.refills, tracking.compactions, tracking.compacted_turn,
-        tracking.last_failure, tracking.model_failures, tracking.model_rested, machine.recovered,
-        len(machine.steps_tried), machine.learned_limit, len(machine.call_ids.came_as),
-    )  # fmt: skip
-
-
 def _turn_of(machine: Machine) -> dict[str, Any]:
     """What a message or a request changes."""
     tracking, figure, renamed = machine.tracking, machine.figure, machine.call_ids.came_as
@@ -563,8 +548,6 @@ class Journal:
         self.holds = 0
         self._mark: ViewMark | None = None
         self._looks = -1
-        self._seldom: tuple[Any, ...] = ()
-        self._correction: Correction | None = None
         self.made_uuids: dict[str, str] = {}  # uuids of what levels made, by key
         self.recorder: Recorder | None = None
         self.model = model
@@ -661,8 +644,7 @@ class Journal:
             if not same_view:
                 uuids, new = self._lines_of_made(machine, self._leaf(lines))
                 lines += new
-            seldom = _seldom_mark(machine)
-            change = self._change(machine, others, uuids, plain=seldom == self._seldom)
+            change = self._change(machine, others, uuids)
             account = told_since(machine, self.reports, self.records)
             request = request if self.recorder else None
             if not (change or lines or account["reports"] or account["records"] or request):
@@ -679,8 +661,8 @@ class Journal:
             self.offsets.extend(starts[: len(machine.history) - self.messages])
             self.state = patch(self.state, change, in_place=not self.holds)
             self.made_uuids, self._base, self.since = names, False, Since({}, [])
-            self._mark, self._looks, self._seldom = mark_of(view), machine.looks, seldom
-            self._correction, self.messages = machine.correction, len(machine.history)
+            self._mark, self._looks = mark_of(view), machine.looks
+            self.messages = len(machine.history)
             self.reports, self.records = len(machine.reports), machine.record_count
         if uuids:  # a compaction must be on the disk
             self.log.sync()
@@ -732,40 +714,20 @@ class Journal:
         )
 
     def _change(
-        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str], *, plain: bool
+        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str]
     ) -> dict[str, Any]:
-        """The decision since the newest line: how the state in the log has changed, at the cost of what did.
-
-        `plain`: what `_seldom_mark` speaks of is as it was.
-        """
+        """The decision since the newest line: how the state in the log has changed; of the view, at the cost of what did."""
         state = self.state
         if not state:
             return diff({}, {**state_of(machine), **others, "made": {**self.made_uuids, **uuids}})
         view = view_change(machine.view, state["view"], self._mark)
-        keys: dict[str, Any] = {"view": view} if view else {}
-        now: dict[str, Any] = {}
-        if plain:
-            count, turns, figure = len(machine.history), machine.tracking.turns, machine.figure
-            if count != state["count"]:
-                keys["count"] = {"is": count}
-            if turns != state["tracking"]["turns"]:
-                keys["tracking"] = {"keys": {"turns": {"is": turns}}}
-            if machine.requests != state["requests"]:
-                keys["requests"] = {"is": machine.requests}
-            if machine.correction is not self._correction:
-                now["correction"] = machine.correction.dump()
-            now["figure"] = list(figure) if figure else None
-        else:
-            now = _turn_of(machine)
-        now |= others
+        now = {**_turn_of(machine), **others, **_settings_of(machine)}
         if uuids:
             now["made"] = {**self.made_uuids, **uuids}
-        if not plain:
-            now |= _settings_of(machine)
         # Summaries of spans come in at any moment.
         if self._looks != machine.looks or machine.policy.collapse.enabled:
             now["states"] = _states_of(machine)
-        return _changed_keys(state, now, keys)
+        return _changed_keys(state, now, {"view": view} if view else {})
 
     def begin(self, machine: Machine, others: Mapping[str, Any], *, base: bool = False) -> None:
         """Write the whole state, with which a manager begins; `base`: its history is what a resume of the log shows up to here."""
