@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -455,17 +456,19 @@ class Machine:
             policy = policy.change({"collapse.enabled": collapse})
         # As the host gave it, and what differs from its preset; `policy` is fitted to the window.
         self.stated_policy, self.stated_changes = policy, policy.changes()
-        # The conversation.
+        self._begin(model)
+
+    def _begin(self, model: Model) -> None:
         self.history: MutableSequence[Item] = []
         self.view = View(weights_for(model))
-        self.states = pipeline.fresh_states(levels)
+        self.states = pipeline.fresh_states(self.levels)
         self.reports: list[StageReport] = []
         self.let_go = (0, 0)  # reports that are no longer kept; request of the newest
         # Records of requests; of the newest only tuples with the length of the view in the last place. What each was spent on is
         # worked out when somebody asks, or before the view changes in another way than by growing (`settle`).
         self._records: list[RequestRecord] = []
         self._noted: list[tuple[Any, ...]] = []
-        self.tally = Tally(overhead)
+        self.tally = Tally(self.overhead)
         self.pins: dict[str, Pin] = {}
         self.call_ids = CallIds()
         self.tracking = Tracking()
@@ -483,8 +486,8 @@ class Machine:
         self.resting_until: Rest | None = None
         self.looks = 0
         self.set_window(model)
-        if context_management is not None:
-            self.state(ContextEdits).config = dict(context_management)
+        if self.context_management is not None:
+            self.state(ContextEdits).config = dict(self.context_management)
 
     def change_form(self, provider: Provider) -> None:
         """Read and write messages in this form from now on."""
@@ -494,19 +497,10 @@ class Machine:
 
     def fresh(self) -> Machine:
         """A conversation of the same settings before its first message."""
-        return Machine(
-            model=replace(self.model, context_window=self.table_window),
-            policy=self.stated_policy,
-            settings=self.settings,
-            overhead=dict(self.overhead),
-            source=self.source,
-            provider=self.provider,
-            tools=self.tools,
-            thinking=self.thinking,
-            levels=self.levels,
-            stated_window=self.stated_window,
-            context_management=self.context_management,
-        )
+        fresh = copy(self)
+        fresh.overhead = dict(self.overhead)
+        fresh._begin(replace(self.model, context_window=self.table_window))
+        return fresh
 
     @property
     def manual_thinking(self) -> bool:
