@@ -202,7 +202,7 @@ def test_cancelled_it_leaves_nothing():
 
 def written(items: list[Any], **options: Any) -> Prewritten | None:
     given = job_of(items, **{"summarizer": lambda request: NINE, "keep": 300, **options})
-    return drive(ahead_flow(given), Performer(given))
+    return drive(ahead_flow(given), Performer())
 
 
 ITEMS = [message for n in range(12) for message in turn(n)]

@@ -61,7 +61,7 @@ def compact(items: Sequence[Item], **options: Unpack[ListOptions]) -> Compaction
         ('no_op', 'nothing_to_compact')
     """
     job, form, around = _read(items, options)
-    result = run_flow(compaction_flow(job), job, **around)
+    result = run_flow(compaction_flow(job), **around)
     return result if form is None else in_form(result, form)
 
 
@@ -75,7 +75,7 @@ async def acompact(items: Sequence[Item], **options: Unpack[ListOptions]) -> Com
         **options: See `ullage.compaction.ListOptions`.
     """
     job, form, around = _read(items, options)
-    result = await arun_flow(compaction_flow(job), job, **around)
+    result = await arun_flow(compaction_flow(job), **around)
     return result if form is None else in_form(result, form)
 
 

@@ -106,9 +106,9 @@ class Ahead:
             return
         work = BackgroundWork(
             lambda cancel: run_flow_on_thread(
-                ahead_flow(job), job.summarizer, job, self._listeners, cancel=cancel
+                ahead_flow(job), job.summarizer, self._listeners, cancel=cancel
             ),
-            lambda cancel: arun_flow(ahead_flow(job), job, self._listeners, cancel=cancel),
+            lambda cancel: arun_flow(ahead_flow(job), self._listeners, cancel=cancel),
             done=lambda result: self._ended(result, cancelled=work.cancelled.is_set()),
         )
         self._background.submit(work, mode="auto" if in_loop else "thread")

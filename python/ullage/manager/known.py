@@ -351,8 +351,8 @@ class BackgroundFlow:
             self._step(partial(next, flow))
             return
         work = BackgroundWork(
-            lambda cancel: run_flow_on_thread(flow, host.summarizer, host, host.listeners),
-            lambda cancel: arun_flow(flow, host, host.listeners),
+            lambda cancel: run_flow_on_thread(flow, host.summarizer, host.listeners),
+            lambda cancel: arun_flow(flow, host.listeners),
             done=partial(self._task_ended, flow),
         )
         self._background.submit(work)
@@ -388,7 +388,7 @@ class BackgroundFlow:
         host = self._host
         work = BackgroundWork(
             lambda cancel: run_flow_on_thread(
-                _one(effect), host.summarizer, host, host.listeners, cancel=cancel
+                _one(effect), host.summarizer, host.listeners, cancel=cancel
             ),
             done=self._answers.append,
         )
@@ -442,8 +442,6 @@ class Host:
     ahead: Ahead | None = None
     background: BackgroundFlow = field(default_factory=BackgroundFlow)
     logged: bool = False
-    # A compaction is installed nowhere else: its lines are written when the call ends.
-    store: None = None
 
     def is_logged(self, log: TranscriptLog) -> None:
         """From now on the conversation is in a log, whose path hooks and the model get unless the host named another."""

@@ -904,10 +904,10 @@ class ContextManager:
         return prepare.prepare(*self._conversation, self._marks, now)
 
     def _run(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
-        return run_flow(flow, self.host, self.host.listeners, cancel=cancel)
+        return run_flow(flow, self.host.listeners, cancel=cancel)
 
     async def _arun(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
-        return await arun_flow(flow, self.host, self.host.listeners, cancel=cancel)
+        return await arun_flow(flow, self.host.listeners, cancel=cancel)
 
     def __repr__(self) -> str:
         machine = self.machine

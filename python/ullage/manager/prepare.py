@@ -280,7 +280,7 @@ def look_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     from ullage.observe.events import BackgroundStarted
 
     event = BackgroundStarted(tokens=decision.tokens, trigger_tokens=decision.limit_tokens)
-    Performer(listeners=host.listeners)(Emit(event))
+    Performer(host.listeners)(Emit(event))
     ahead.start(job, in_loop=asynchronous)
 
 
