@@ -554,18 +554,6 @@ def usage_of(reported: Mapping[str, Any]) -> SummaryUsage:
     )
 
 
-def as_told(usage: SummaryUsage) -> dict[str, int] | None:
-    """The same in Anthropic's words; `None`: nothing was reported."""
-    if not usage.calls:
-        return None
-    return {
-        "input_tokens": usage.input_tokens,
-        "cache_read_input_tokens": usage.cache_read_tokens,
-        "cache_creation_input_tokens": usage.cache_write_tokens,
-        "output_tokens": usage.output_tokens,
-    }
-
-
 def _first(counts: Mapping[str, Any], *names: str) -> int:
     values = (counts.get(name) for name in names)
     return next((value for value in values if type(value) is int and value > 0), 0)

@@ -208,7 +208,6 @@ class KeptNotes(Memory, Protocol):
 
 DEFAULT_WINDOW = 200_000  # context window without a model name (WIN-7)
 
-# Installs a result, given the ids of what was compacted, oldest first: all or nothing. Returns it as installed.
 ResultStore: TypeAlias = Callable[[CompactionResult, tuple[str | int, ...]], CompactionResult]
 """Installs a compaction in the host's log, all or nothing, and returns it as it was installed; messages appended since are kept.
 

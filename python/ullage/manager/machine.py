@@ -112,7 +112,7 @@ class Tracking:
 def decided(machine: Machine) -> Decided:
     """Whether an automatic compaction is due (WIN-5, AUTO-1); a pure look at any moment."""
     tokens, limit = machine.tokens, machine.window.threshold
-    code, why = _obstacle(machine)
+    code, why = obstacle(machine)
     if code:
         fills = machine.usage().by_category if code == "refills" else {}
         return Decided(False, why, code, tokens, limit, fills)
@@ -123,18 +123,10 @@ def decided(machine: Machine) -> Decided:
 
 def can_compact(machine: Machine) -> bool:
     """Whether nothing speaks against an automatic compaction, whatever the size."""
-    return not _obstacle(machine)[0]
+    return not obstacle(machine)[0]
 
 
-def due_at_last(machine: Machine, tokens: int) -> bool:
-    """Whether there is no room left while collapse stands in for a compaction, or compactions rest: one may come after all (AUTO-7)."""
-    if tokens <= min(machine.window.effective, machine.last_resort_tokens):
-        return False
-    waits = _obstacle(machine)[0] in ("collapse", "refills")
-    return waits and not _obstacle(machine, last_resort=True)[0]
-
-
-def _obstacle(machine: Machine, *, last_resort: bool = False) -> tuple[str, str]:
+def obstacle(machine: Machine, *, last_resort: bool = False) -> tuple[str, str]:
     """Why nothing automatic is done, whatever the size; empty if there is no such reason."""
     auto, tracking = machine.policy.auto, machine.tracking
     if not machine.window.autocompact:

@@ -23,7 +23,7 @@ from ullage.levels.drop_stale_thinking import after
 from ullage.levels.level import NEVER, Goal, Level, Rest
 from ullage.levels.view import NESTED_MEDIA, Made, StageReport, View, is_replaced
 from ullage.manager.known import Host
-from ullage.manager.machine import Machine, can_compact, decided, due_at_last
+from ullage.manager.machine import Machine, can_compact, decided, obstacle
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
 from ullage.policy import KeepPolicy
@@ -266,8 +266,13 @@ def look_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     Nothing is written ahead for a summarizer without a model (it takes milliseconds), where session
     notes come first, or where PreCompact hooks have a say about the instructions.
     """
-    ahead, percent = host.ahead, machine.policy.auto.background_percent
-    if ahead is None or percent == 0 or not _wanted(host):
+    ahead, percent, hooks = host.ahead, machine.policy.auto.background_percent, host.hooks
+    if ahead is None or percent == 0 or host.memory is not None:
+        return
+    before = (
+        hooks.get("pre_compact") if isinstance(hooks, dict) else getattr(hooks, "pre_compact", ())
+    )
+    if before or not asks_outside(host.summarizer):
         return
     ahead.drop_outdated(machine.view.messages)
     decision = decided(machine)
@@ -284,15 +289,7 @@ def look_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     ahead.start(job, in_loop=asynchronous)
 
 
-def _wanted(host: Host) -> bool:
-    hooks = host.hooks
-    before = (
-        hooks.get("pre_compact") if isinstance(hooks, dict) else getattr(hooks, "pre_compact", ())
-    )
-    return asks_outside(host.summarizer) and host.memory is None and not before
-
-
-def take_prewritten(machine: Machine, host: Any) -> Flow[Prewritten | None]:
+def take_prewritten(machine: Machine, host: Host) -> Flow[Prewritten | None]:
     """The summary that was written ahead, if it still fits; one that is being written is waited for."""
     if host.ahead is None:
         return None
@@ -300,8 +297,7 @@ def take_prewritten(machine: Machine, host: Any) -> Flow[Prewritten | None]:
     while host.ahead.running and left > 0:
         yield Call(host.ahead.wait, (SLICE_SECONDS,))
         left -= SLICE_SECONDS
-    prewritten: Prewritten | None = host.ahead.take(machine.view.messages)
-    return prewritten
+    return host.ahead.take(machine.view.messages)
 
 
 class Autocompaction:
@@ -331,7 +327,11 @@ class Autocompaction:
 
     def due_at_last(self, tokens: int) -> bool:
         """Whether context collapse could not make enough room, or there is none left while compactions rest (AUTO-7)."""
-        return due_at_last(self._machine, tokens)
+        machine = self._machine
+        if tokens <= min(machine.window.effective, machine.last_resort_tokens):
+            return False
+        waits = obstacle(machine)[0] in ("collapse", "refills")
+        return waits and not obstacle(machine, last_resort=True)[0]
 
     def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
         """Memory first, then a full summary. A failure is counted, never raised."""
