@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from ullage._engine.transcript_lines import parse_line
 from ullage._start import hashlib
 from ullage.compaction.job import SESSION_MEMORY
 from ullage.counting.calibration import Correction, Weights
@@ -1053,13 +1054,7 @@ def _lines(log: TranscriptLog) -> Iterator[tuple[int, bytes]]:
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
-    try:
-        entry = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        try:
-            entry = json.loads(line)  # lone surrogates
-        except ValueError:
-            return {}
+    entry = parse_line(line)
     return entry if isinstance(entry, dict) else {}
 
 

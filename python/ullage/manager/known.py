@@ -436,7 +436,6 @@ class Host:
     offload: OffloadStore | None = None
     memory: Any = None
     hooks: Any = None
-    providers: Providers = field(default_factory=Providers)
     options: dict[str, Any] = field(default_factory=dict)
     listeners: tuple[Listener, ...] = ()
     ahead: Ahead | None = None

@@ -562,7 +562,6 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
         fallback=host.fallback,
         trigger=trigger,
         hooks=host.hooks,
-        providers=host.providers,
         pins=machine.pins.values(),
         policy=machine.policy,
         **options,

@@ -25,10 +25,7 @@ from ullage.providers._common import normal_form
 
 if TYPE_CHECKING:
     from ullage.manager.keeping import Keeper
-    from ullage.manager.known import Host
-    from ullage.manager.machine import Machine
     from ullage.manager.manager import ContextManager
-    from ullage.manager.request_writer import RequestWriter
     from ullage.providers.registry import Provider
 
 
@@ -254,18 +251,10 @@ OFTEN = 64
 class WholeLists:
     """Follows a list that somebody else keeps; see `ContextManager.view`."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        host: Host,
-        writer: RequestWriter,
-        marks: Marks,
-        keeper: Keeper,
-        followed: Followed,
-        clock: Callable[[], int | None],
-    ) -> None:
-        self._machine, self._host, self._writer, self._marks = machine, host, writer, marks
-        self._keeper, self._followed, self._clock = keeper, followed, clock
+    def __init__(self, keeper: Keeper, marks: Marks) -> None:
+        self._keeper, self._marks, self._clock = keeper, marks, keeper.clock
+        self._machine, self._host, self._writer = keeper.machine, keeper.host, keeper.writer
+        self._followed = keeper.followed
         self._rules: _Rules | None = None
 
     def follow(self, items: Sequence[Item], turns: ContextManager) -> Flow[ListView]:
