@@ -331,7 +331,7 @@ class View:
     """What would be sent: the messages of the history that are left, what levels made, every decision applied.
 
     Untouched messages are the objects that were added. Adding costs the new message only; rewriting
-    (`decide`, `append_text`, `rearrange`) may cost a walk, and happens seldom.
+    (`decide`, `append_text`, `rearranged`) may cost a walk, and happens seldom.
 
     Lists are replaced, never changed, once `snapshot` has handed them out: a request stays what it was. Without weights a token is
     four characters.
@@ -574,18 +574,16 @@ class View:
         self.changed_from = index if self.changed_from is None else min(index, self.changed_from)
         return index
 
-    def rearrange(
-        self, parts: Parts, *, standing: bool = True
-    ) -> tuple[int | None, tuple[Span, ...], int]:
-        """Rebuild the view from messages that it has (by index, ascending) and from what a level made.
+    def rearranged(
+        self, stage: str, why: str, parts: Parts, *, standing: bool = True
+    ) -> StageReport:
+        """Rebuild the view from messages that it has (by index, ascending) and from what a level made, and report what that did.
 
         What is kept stays the same objects, with its decisions. The provider's own compaction item is never lost: it comes
         to the front where its message left, or where something made would stand before it; nor, with `standing`, are texts that hosts
         put there to stand.
-
-        Returns:
-            The first changed message that was sent before (`None`: none), which parts of the history left, and how many messages.
         """
+        before = self.ledger.tokens()
         parts = _with_item(self, parts)
         if standing:
             parts = _with_standing(self, parts)
@@ -613,7 +611,9 @@ class View:
         self.ledger.sync(self.shown)
         first = self._rebuilt(same)
         self.sent = sent
-        return first, spans(at for at in removed if isinstance(at, int)), len(removed)
+        report = self.report_since(stage, why, before, first)
+        left = spans(at for at in removed if isinstance(at, int))
+        return replace(report, removed_messages=len(removed), removed=left)
 
     def _rebuilt(self, index: int) -> int | None:
         """The messages from `index` on are others; returns as `decide`."""
@@ -843,15 +843,6 @@ class View:
         names = names_of([result for result, _ in chosen])
         report = self.report_since(stage, why, before, changed)
         return replace(report, records=tuple(lines), failures=failures, **names)
-
-    def rearranged(
-        self, stage: str, why: str, parts: Parts, *, standing: bool = True
-    ) -> StageReport:
-        """Rebuild the view (see `rearrange`) and report what that did; without `standing`, the host's texts go with their messages."""
-        before = self.ledger.tokens()
-        changed, removed, count = self.rearrange(parts, standing=standing)
-        report = self.report_since(stage, why, before, changed)
-        return replace(report, removed_messages=count, removed=removed)
 
     def report_since(
         self, stage: str, why: str, before: int, changed: int | None = None

@@ -127,6 +127,17 @@ def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> 
     return state
 
 
+@contextmanager
+def state_read(field: str = "saved") -> Iterator[None]:
+    """Around what reads a stored state: a part that is missing or of another type is an `InvalidPolicy`, wherever it is noticed."""
+    try:
+        yield
+    except UllageError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as exc:
+        raise InvalidPolicy(field, type(exc).__name__, f"cannot be read: {exc}") from exc
+
+
 # A view as plain JSON, and back: the remaining history, what levels made, every decision.
 
 
@@ -219,7 +230,7 @@ def _rows(view: View, last: Sequence[Any], start: int) -> dict[str, list[Any]]:
 def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weights | None) -> View:
     """The view that `dump_view` was given; an `InvalidPolicy` if this is no such form, or names a message that the history does not have."""
     view = View(weights)
-    try:
+    with state_read("saved.view"):
         for name, stage, text in stored["decisions"]:
             view.decisions[name] = Decision(name, stage, text)
         view.added_texts = {int(at): list(texts) for at, texts in stored["added_texts"]}
@@ -231,8 +242,6 @@ def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weigh
         view.rewrites = stored["rewrites"]
         view.bases = {source: int(tokens) for source, tokens in stored["bases"]}
         view.times = {int(at): int(came) for at, came in stored.get("times", ())}
-    except (KeyError, TypeError, ValueError, IndexError) as exc:
-        raise InvalidPolicy("saved.view", type(exc).__name__, f"cannot be read: {exc}") from exc
     return view
 
 
@@ -344,17 +353,6 @@ _TRACKED = tuple(tracked.name for tracked in dataclasses.fields(Tracking))
 
 def _states_of(machine: Machine) -> dict[str, Any]:
     return {name: state.dump() for name, state in machine.states.items()}
-
-
-@contextmanager
-def state_read() -> Iterator[None]:
-    """Around what reads a stored state: a part that is missing or of another type is an `InvalidPolicy`, wherever it is noticed."""
-    try:
-        yield
-    except UllageError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError) as exc:
-        raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
 
 
 def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None) -> None:
