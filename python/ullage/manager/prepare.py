@@ -322,8 +322,12 @@ class Autocompaction:
     def due(self, tokens: int) -> bool:
         """Whether an automatic compaction is due at this size (WIN-5, AUTO-1), or pays since the cache has run out (COST-3)."""
         machine = self._machine
-        full = tokens >= machine.window.threshold and can_compact(machine)
-        return full or is_due_idle(machine, self._host, tokens)
+        if tokens >= machine.window.threshold and can_compact(machine):
+            return True
+        now_ms = machine.now_ms
+        if now_ms is None or not 0 < idle_mark(machine) <= tokens:
+            return False
+        return 0 < _idle_end(machine, self._host, tokens, cold=True) < now_ms
 
     def due_at_last(self, tokens: int) -> bool:
         """Whether context collapse could not make enough room, or there is none left while compactions rest (AUTO-7)."""
@@ -393,41 +397,25 @@ def idle_mark(machine: Machine) -> int:
 def idle_from(machine: Machine, host: Host) -> int | None:
     """From when on a compaction while idle pays, in milliseconds since the epoch; `None`: it does not, or no time is known."""
     percent = machine.policy.auto.idle_percent or USUAL_IDLE_PERCENT
-    asks, tokens = asks_outside(host.summarizer), machine.tokens
-    used, life = _last_used_ms(machine), life_ms(machine.model, machine.policy)
-    if not used or not life or tokens * 100 < machine.window.threshold * percent:
+    if machine.tokens * 100 < machine.window.threshold * percent:
         return None
-    if not _may_idle(machine, tokens, asks=asks, cold=False):
-        return None
-    return used + max(0, life - LEAD_MS) if asks else used + life
+    end = _idle_end(machine, host, machine.tokens, cold=False)
+    lead = LEAD_MS if asks_outside(host.summarizer) else 0
+    return end - min(lead, life_ms(machine.model, machine.policy)) if end else None
 
 
-def is_due_idle(machine: Machine, host: Host, tokens: int) -> bool:
-    """Whether a request of this size is preceded by a compaction since the cache has run out."""
-    mark, now_ms = idle_mark(machine), machine.now_ms
-    if not mark or tokens < mark or now_ms is None:
-        return False
-    used, life = _last_used_ms(machine), life_ms(machine.model, machine.policy)
-    if not used or not life or now_ms <= used + life:
-        return False
-    return _may_idle(machine, tokens, asks=asks_outside(host.summarizer), cold=True)
-
-
-def _may_idle(machine: Machine, tokens: int, *, asks: bool, cold: bool) -> bool:
-    """Nothing speaks against an automatic compaction, none was made a moment ago, and it pays."""
-    since, auto = machine.tracking.turns_since, machine.policy.auto
-    if not can_compact(machine) or (since is not None and since <= auto.refill_turns):
-        return False
-    overhead = machine.overhead_tokens
-    return idle_pays(
-        tokens, machine.model, machine.policy, overhead_tokens=overhead, asks=asks, cold=cold
-    )
-
-
-def _last_used_ms(machine: Machine) -> int:
-    """When the newest request was made, or else its answer came; 0: unknown."""
+def _idle_end(machine: Machine, host: Host, tokens: int, *, cold: bool) -> int:
+    """When the provider's cache runs out, if nothing speaks against a compaction, none was made a moment ago, and it pays; else 0, also for an unknown time."""
+    model, policy, since = machine.model, machine.policy, machine.tracking.turns_since
+    # Used when the newest request was made, or else when its answer came.
     sent = machine.records[-1].at_ms if machine.records else None
-    return sent or machine.view.answered_ms()
+    used, life = sent or machine.view.answered_ms(), life_ms(model, policy)
+    recent = since is not None and since <= policy.auto.refill_turns
+    if not used or not life or recent or not can_compact(machine):
+        return 0
+    overhead, asks = machine.overhead_tokens, asks_outside(host.summarizer)
+    pays = idle_pays(tokens, model, policy, overhead_tokens=overhead, asks=asks, cold=cold)
+    return used + life if pays else 0
 
 
 def compact_idle(machine: Machine, host: Host, now_ms: int | None) -> Flow[StageReport | None]:
