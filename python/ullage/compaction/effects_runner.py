@@ -26,7 +26,7 @@ from ullage.effects import (
     adrive,
     drive,
 )
-from ullage.effects.background import await_watched, call_watched
+from ullage.effects.background import BackgroundWork, await_watched, call_watched
 from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:
@@ -296,18 +296,26 @@ async def arun_flow(
     return await adrive(flow, AsyncPerformer(listeners, cancel), cancel=cancel)
 
 
-def run_flow_on_thread(
-    flow: Flow[T],
+def flow_work(
+    flow: Callable[[], Flow[Any]],
     writer: Any,
     listeners: Iterable[Listener] = (),
     *,
-    cancel: CancelToken | None = None,
-) -> T:
-    """`run_flow` of a fresh flow for a thread of the background; a `writer` that must be awaited gets an event loop of its own."""
-    from ullage.summarizers.protocol import is_async
+    done: Callable[[Any], None],
+    given_up: Callable[[], None] = lambda: None,
+) -> BackgroundWork:
+    """A fresh flow as work in the background; on a thread a `writer` that must be awaited gets an event loop of its own. `done`, `given_up`: see `BackgroundWork`."""
 
-    if not is_async(writer, in_loop=False):
-        return run_flow(flow, listeners, cancel=cancel)
-    import asyncio
+    def run(cancel: CancelToken) -> Any:
+        from ullage.summarizers.protocol import is_async
 
-    return asyncio.run(arun_flow(flow, listeners, cancel=cancel))
+        if not is_async(writer, in_loop=False):
+            return run_flow(flow(), listeners, cancel=cancel)
+        import asyncio
+
+        return asyncio.run(arun(cancel))
+
+    async def arun(cancel: CancelToken) -> Any:
+        return await arun_flow(flow(), listeners, cancel=cancel)
+
+    return BackgroundWork(run, arun, done=done, given_up=given_up)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
+from ullage.compaction.effects_runner import flow_work
 from ullage.effects import Flow
-from ullage.effects.background import BackgroundRunner, BackgroundWork
+from ullage.effects.background import BackgroundRunner
 from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.messages import Item
 from ullage.observe.events import BackgroundFinished, Listener, SummaryUsage
@@ -108,12 +109,8 @@ class Ahead:
         """
         if self.busy:
             return
-        work = BackgroundWork(
-            lambda cancel: run_flow_on_thread(
-                ahead_flow(job), job.summarizer, self._listeners, cancel=cancel
-            ),
-            lambda cancel: arun_flow(ahead_flow(job), self._listeners, cancel=cancel),
-            done=self._ended,
+        work = flow_work(
+            partial(ahead_flow, job), job.summarizer, self._listeners, done=self._ended
         )
         self._background.submit(work, mode="auto" if in_loop else "thread")
 
