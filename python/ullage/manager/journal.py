@@ -524,8 +524,7 @@ class Journal:
     Attributes:
         state: According to the log; changed in place by the next decision, unless a call holds it.
         holds: Calls that may go back to the state as it was when they began.
-        messages: How many messages of the history are in the log.
-        offsets: Where the line of each begins, in bytes; negative: it has none of its own.
+        offsets: Where the line of each message that is in the log begins, in bytes; negative: it has none of its own.
         since: What came after the state.
     """
 
@@ -540,14 +539,13 @@ class Journal:
     ) -> None:
         self.log, self.owned, self._ids = log, owned, ids
         self.state: dict[str, Any] = {}
-        self.messages = self.reports = self.records = 0
+        self.reports = self.records = 0
         self.offsets = array("q")
         self.since = Since({}, [])
         self._base = False
         self.holds = 0
         self._mark: ViewMark | None = None
         self._looks = -1
-        self.made_uuids: dict[str, str] = {}  # uuids of what levels made, by key
         self.recorder: Recorder | None = None
         self.model = model
         # Writes one line, and says where it begins.
@@ -565,9 +563,14 @@ class Journal:
     def goes_on(self, machine: Machine, state: Mapping[str, Any], offsets: Iterable[int]) -> None:
         """The log holds this state already, the machine's account, and messages that begin there."""
         self.offsets = array("q", offsets)
-        self.state, self.made_uuids = dict(state), dict(state.get("made", {}))
-        self.messages = len(self.offsets)
+        self.state = dict(state)
         self.reports, self.records = len(machine.reports), machine.record_count
+
+    @property
+    def made_uuids(self) -> Mapping[str, str]:
+        """Uuids of what levels made, by key."""
+        made: Mapping[str, str] = self.state.get("made", {})
+        return made
 
     # ---- writing -----------------------------------------------------------------------------
 
@@ -581,7 +584,7 @@ class Journal:
             LogConflict: Another process changed the log; nothing was written.
             StoreError: The log could not be written; it is as it was.
         """
-        at, count = self.messages, len(machine.history)
+        at, count = len(self.offsets), len(machine.history)
         if count - at == 1:
             mark = {"at": at, "answer": True} if answer else {"at": at}
             self.offsets.append(self._put(self._line(machine, at, self.log.leaf, mark)))
@@ -594,7 +597,6 @@ class Journal:
             return False
         if answer:
             self.since.answers[count - 1] = count - at
-        self.messages = count
         return True
 
     def rested(self, machine: Machine, count: int, tokens: int, now_ms: int | None) -> bool:
@@ -604,7 +606,7 @@ class Journal:
         """
         with self.log.one_writer:
             # Another thread may have added since.
-            if not count == len(machine.history) == self.messages or not self._holds(machine):
+            if not count == len(machine.history) == len(self.offsets) or not self._holds(machine):
                 return False
             number = machine.requests
             fields = {"at": count, "number": number, "tokens": tokens, "now_ms": now_ms}
@@ -654,14 +656,13 @@ class Journal:
             if what == "begin" and machine.let_go[0]:
                 head["let_go"] = list(machine.let_go)
             lines.append({**head, "state": change, **account})
-            names = {**self.made_uuids, **uuids} if uuids else self.made_uuids
+            names = (*self.made_uuids, *uuids)
             record = self._recorded(machine, request, names) if request else None
             starts = self._write(lines, record)
-            self.offsets.extend(starts[: len(machine.history) - self.messages])
+            self.offsets.extend(starts[: len(machine.history) - len(self.offsets)])
             self.state = patch(self.state, change, in_place=not self.holds)
-            self.made_uuids, self._base, self.since = names, False, Since({}, [])
+            self._base, self.since = False, Since({}, [])
             self._mark, self._looks = mark_of(view), machine.looks
-            self.messages = len(machine.history)
             self.reports, self.records = len(machine.reports), machine.record_count
         if uuids:  # a compaction must be on the disk
             self.log.sync()
@@ -730,9 +731,8 @@ class Journal:
 
     def begin(self, machine: Machine, others: Mapping[str, Any], *, base: bool = False) -> None:
         """Write the whole state, with which a manager begins; `base`: its history is what a resume of the log shows up to here."""
-        self.messages = len(machine.history) if base else 0
         self._base = base
-        self.offsets = array("q", [-1] * self.messages)
+        self.offsets = array("q", [-1] * (len(machine.history) if base else 0))
         self.commit(machine, others, "begin")
 
     def message(self, at: int) -> Added | None:
@@ -752,8 +752,7 @@ class Journal:
 
     def rewound(self, count: int) -> None:
         """Only so many messages of the history are left; `without` takes the others out of the transcript's context."""
-        self.messages = min(self.messages, count)
-        del self.offsets[self.messages :]
+        del self.offsets[count:]
         if self.recorder is not None:
             self.recorder = self.recorder.again()  # it knows messages that are not there any more
 
@@ -770,7 +769,7 @@ class Journal:
     def _waiting(self, machine: Machine) -> list[Line]:
         """Lines of messages that the log does not hold yet; they count only with a manager's line after them."""
         lines = list[Line]()
-        for at in range(self.messages, len(machine.history)):
+        for at in range(len(self.offsets), len(machine.history)):
             lines.append(self._line(machine, at, self._leaf(lines), {"at": at, "waits": True}))
         return lines
 

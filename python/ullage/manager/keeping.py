@@ -476,7 +476,7 @@ class Keeper:
     def _take_back(self, journal: Journal) -> None:
         """Be as the log says."""
         self.sent = self._recorded
-        self.go_back(journal.state, journal.messages, since=journal.since)
+        self.go_back(journal.state, len(journal.offsets), since=journal.since)
 
     @contextmanager
     def whole(self, what: str, *, careful: bool = True) -> Iterator[None]:
@@ -579,7 +579,7 @@ class Keeper:
         followed.cut(bisect_right(ends, count))
         if journal is None:
             return
-        messages, offsets = journal.messages, journal.offsets[:]
+        offsets = journal.offsets[:]
         journal.rewound(count)
         # What a compaction stood for has come back whole: the line names what is in the context again.
         shown = None if machine.view is before else journal.names(machine, range(count))
@@ -589,7 +589,7 @@ class Keeper:
             machine.history.extend(items)
             machine.view.uuids, machine.view.times = uuids, times
             followed.prints, followed.ends = prints, ends
-            journal.messages, journal.offsets = messages, offsets
+            journal.offsets = offsets
             self._take_back(journal)
             raise
 
