@@ -141,8 +141,3 @@ class Ahead:
         for listener in self._listeners:
             with suppress(Exception):
                 listener(event)
-
-
-def fitted(job: Job, prewritten: Prewritten) -> Job:
-    """A job that installs a summary which exists already."""
-    return replace(job, summarizer=prewritten, direction="up_to", at=prewritten.at, keep=None)

@@ -341,7 +341,6 @@ class Autocompaction:
         """Memory first, then a full summary. A failure is counted, never raised."""
         from ullage.compaction.flow import compaction_flow
         from ullage.compaction.job import SESSION_MEMORY
-        from ullage.compaction.prefetch import fitted
 
         machine, host = self._machine, self._host
         self.result = None
@@ -354,7 +353,9 @@ class Autocompaction:
         if rests and job.fallback is not None:
             job = replace(job, summarizer=job.fallback, fallback=None)
         try:
-            result = yield from compaction_flow(job if ready is None else fitted(job, ready))
+            if ready is not None:
+                job = replace(job, summarizer=ready, direction="up_to", at=ready.at, keep=None)
+            result = yield from compaction_flow(job)
         except CompactionError as exc:
             if exc.code == "aborted":
                 raise
