@@ -569,8 +569,8 @@ class Journal:
     @property
     def made_uuids(self) -> Mapping[str, str]:
         """Uuids of what levels made, by key."""
-        made: Mapping[str, str] = self.state.get("made", {})
-        return made
+        names: Mapping[str, str] = self.state.get("made", {})
+        return names
 
     # ---- writing -----------------------------------------------------------------------------
 
