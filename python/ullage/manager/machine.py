@@ -38,6 +38,7 @@ from ullage.manager.values import (
     RequestRecord,
     Usage,
     reported,
+    states_usage,
 )
 from ullage.messages import Item, as_blocks, message_of, now_in_ms, same_items
 from ullage.policy import Policy
@@ -678,8 +679,8 @@ class Machine:
         usage = message.get("usage")
         if not usage:
             return
-        prompt, answer, states = reported(usage)
-        if (states and self._set_aside(prompt + answer)) or not prompt:
+        prompt, answer = reported(usage)
+        if self._set_aside(usage, prompt + answer) or not prompt:
             return
         view, last = self.view, self.figure
         after = view.ledger.tokens()
@@ -695,11 +696,12 @@ class Machine:
             log_version=view.rewrites,
         )
 
-    def _set_aside(self, stated: int) -> bool:
-        """Whether the usage that the newest answer states cannot be true; the host is warned once (TOK-4)."""
+    def _set_aside(self, usage: Any, stated: int) -> bool:
+        """Whether the newest answer states a usage that cannot be true; the host is warned once (TOK-4)."""
         view = self.view
         newest, count = view.anchor(), len(view.messages)
-        if not count or (newest is not None and newest.last == count - 1):
+        anchors = newest is not None and newest.last == count - 1
+        if anchors or not count or not states_usage(usage):
             return False
         estimated = int(view.ledger.tokens())
         if not self.told_of_usage and estimated >= LEAST_TOKENS:

@@ -224,24 +224,30 @@ class Figure(NamedTuple):
     rewrites: int  # of the view then
 
 
-def reported(usage: Any) -> tuple[int, int, bool]:
-    """Tokens of the prompt (cached ones included) and of the answer, as a response states them (0: it does not), and whether it states the prompt's, be it 0."""
-    prompt, answer, states = 0, 0, False
+def reported(usage: Any) -> tuple[int, int]:
+    """Tokens of the prompt (cached ones included) and of the answer, as a response states them; 0: it does not."""
     if type(usage) is not dict and not isinstance(usage, Mapping):  # dicts are recognised at once
-        return prompt, answer, states
+        return 0, 0
+    prompt = answer = 0
     for name, value in usage.items():
-        if type(value) is not int:
-            continue
-        if name in _PROMPT:
-            prompt, states = prompt + max(value, 0), True
-        elif name in _ANSWER:
-            answer += max(value, 0)
-        elif name == "total_tokens":
-            states = True
-    return prompt, answer, states
+        if type(value) is int and value > 0 and name in _FIGURES:
+            if name in _ANSWER:
+                answer += value
+            else:
+                prompt += value
+    return prompt, answer
 
 
-_PROMPT = frozenset(
-    "input_tokens cache_creation_input_tokens cache_read_input_tokens prompt_tokens".split()
-)
+def states_usage(usage: Any) -> bool:
+    """Whether a response states how large its prompt was, be it 0."""
+    if type(usage) is not dict and not isinstance(usage, Mapping):
+        return False
+    return any(name in _STATED and type(usage[name]) is int for name in usage)
+
+
+_PROMPT = (
+    "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "prompt_tokens",
+)  # fmt: skip
 _ANSWER = ("output_tokens", "completion_tokens")
+_FIGURES = frozenset((*_PROMPT, *_ANSWER))
+_STATED = frozenset((*_PROMPT, "total_tokens"))
