@@ -185,24 +185,12 @@ def test_asynchronous_it_is_a_task():
     assert writer.calls == 1
 
 
-def test_cancelled_it_leaves_nothing():
-    writer = ScriptedSummarizer(Step("hang", seconds=20))
-    one = manager(writer)
-    fill(one, 4_200)
-    one.prepare()
-    one.host.ahead.cancel()
-    assert one.host.ahead.wait(5)
-    assert not one.host.ahead.running
-    assert one.host.ahead.take(one.messages) is None
-    writer.release()
-
-
 # ---- the parts -------------------------------------------------------------------------------
 
 
 def written(items: list[Any], **options: Any) -> Prewritten | None:
     given = job_of(items, **{"summarizer": lambda request: NINE, "keep": 300, **options})
-    return drive(ahead_flow(given), Performer(given))
+    return drive(ahead_flow(given), Performer())
 
 
 ITEMS = [message for n in range(12) for message in turn(n)]
@@ -245,4 +233,5 @@ def test_two_starts_are_one():
     go.set()
     assert ahead.wait(5)
     assert calls == [1]
-    assert repr(ahead) == "Ahead(ready)"
+    assert ahead.busy
+    assert not ahead.running

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.kit.flows import Unhurried, UnhurriedAsync
 from tests.oracle.legality import assert_legal
 from ullage.compaction import Outcome, Providers, acompact, compact
 from ullage.compaction.api import job_of
-from ullage.compaction.effects_runner import AsyncPerformer, Performer
 from ullage.compaction.flow import compaction_flow
-from ullage.effects import Cancelled, Emit, Store, Wait, adrive, drive
+from ullage.effects import Call, Cancelled, Emit, Wait, adrive, drive
 from ullage.exceptions import CompactionError, LogConflict
 from ullage.facts.sections import HEADINGS
 from ullage.manager import ContextManager
@@ -300,15 +300,10 @@ def full_job(log: TranscriptLog) -> Any:
     )
 
 
-async def _nothing(seconds: float) -> None:
-    pass
-
-
 def stopped(form: str, log: TranscriptLog, place: int) -> tuple[list[Any], Any]:
     """The kinds of effects up to a place where the flow is cancelled, and how it ended."""
     given, kinds = full_job(log), list[Any]()
-    own = Performer(given, sleep=lambda s: None)
-    asynchronous = AsyncPerformer(given, sleep=_nothing)
+    own, asynchronous = Unhurried(), UnhurriedAsync()
 
     def perform(effect: Any) -> Any:
         kinds.append(type(effect))
@@ -346,7 +341,7 @@ def test_cancelled_at_every_effect_the_log_is_as_before_or_as_after(form, tmp_pa
         if len(kinds) <= place:
             break  # the flow ended before this place: it ran to its end
         place += 1
-    assert {Emit, Wait, Store} <= set(kinds)
+    assert {Emit, Wait, Call} <= set(kinds)
     assert 1 < installed < place
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit.flows import Unhurried
 from ullage import ContextManager, compact_session, open_session
 from ullage.compaction import Job, compact, compaction_flow
 from ullage.compaction.assemble import repair
-from ullage.compaction.effects_runner import Performer
 from ullage.compaction.summary_call import (
     MARKER,
     MOST_PARTS,
@@ -60,10 +60,9 @@ def compacted(writer: Any, **options: Any):
     from ullage.compaction.api import job_of
 
     job: Job = job_of(options.pop("items", conversation()), keep=0, summarizer=writer, **options)
-    waits: list[float] = []
-    perform = Performer(job, [events.append], sleep=waits.append)
+    perform = Unhurried([events.append])
     result = drive(compaction_flow(job), perform)
-    return result, events, waits
+    return result, events, perform.waits
 
 
 # ---- the test kit's misbehaviours ------------------------------------------------------------

@@ -12,7 +12,8 @@ import pytest
 
 from ullage import ContextManager
 from ullage.compaction import acompact, compact
-from ullage.compaction.cut import as_told, usage_of
+from ullage.compaction.cut import usage_of
+from ullage.compaction.prefetch import Prewritten
 from ullage.effects import Call, Emit, drive
 from ullage.exceptions import CompactionError, LogConflict
 from ullage.facts.sections import HEADINGS
@@ -215,6 +216,10 @@ def test_only_telling_is_done_after_a_cancel():
 # ---- usage -------------------------------------------------------------------------------------
 
 
+def told_again(usage: SummaryUsage) -> Any:
+    return Prewritten("writer", "All done.", (), usage=usage).summarize(None).usage
+
+
 @pytest.mark.parametrize(
     ("told", "figures"),
     [
@@ -227,7 +232,7 @@ def test_only_telling_is_done_after_a_cancel():
 def test_usage_in_anyones_words(told, figures):
     found = usage_of(told)
     assert (found.input_tokens, found.cache_read_tokens, found.cache_write_tokens, found.output_tokens) == figures  # fmt: skip
-    assert usage_of(as_told(found)) == found
+    assert usage_of(told_again(found)) == found
 
 
 # ---- recompaction ------------------------------------------------------------------------------
@@ -281,7 +286,7 @@ def test_a_log_tells_them_too(tmp_path):
 
 
 def test_nothing_spent_is_nothing_reported():
-    assert as_told(SummaryUsage()) is None
+    assert told_again(SummaryUsage()) is None
     assert not any(vars_of(SummaryUsage()))
 
 

@@ -138,20 +138,6 @@ def test_inline_it_is_done_when_submit_returns():
     assert one.results == ["a by MainThread"]
 
 
-def test_work_without_an_asynchronous_form_is_a_thread_in_a_loop_too():
-    async def main() -> bool:
-        background = BackgroundRunner("ullage-test")
-        background.submit(BackgroundWork(lambda cancel: names(), done=found.append))
-        return await background.settled(WAIT)
-
-    def names() -> str:
-        return threading.current_thread().name
-
-    found: list[Any] = []
-    assert asyncio.run(main())
-    assert found == ["ullage-test"]
-
-
 # ---- one at a time
 
 
@@ -251,6 +237,10 @@ def test_a_cancelled_task_has_no_result():
     assert asyncio.run(main()) == [None]
 
 
+async def unasked(cancel: Any) -> None:
+    raise AssertionError("there is no event loop")
+
+
 @pytest.mark.parametrize("error", [ValueError("bad"), SystemExit(3)])
 def test_what_is_raised_is_the_result(error):
     def run(cancel: Any) -> None:
@@ -258,7 +248,7 @@ def test_what_is_raised_is_the_result(error):
 
     found: list[Any] = []
     background = BackgroundRunner()
-    background.submit(BackgroundWork(run, done=found.append))
+    background.submit(BackgroundWork(run, unasked, done=found.append))
     assert background.wait(WAIT)
     wanted = error if isinstance(error, Exception) else RuntimeError(repr(error))
     assert repr(found) == repr([wanted])
@@ -268,7 +258,9 @@ def test_what_the_receiver_raises_is_reported_and_stops_nothing(monkeypatch):
     reported: list[type[BaseException]] = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, *rest: reported.append(kind))
     background, after = BackgroundRunner(), Gated("b", is_open=True)
-    background.submit(BackgroundWork(lambda cancel: 1, done=lambda result: 1 // result // 0))
+    background.submit(
+        BackgroundWork(lambda cancel: 1, unasked, done=lambda result: 1 // result // 0)
+    )
     assert background.wait(WAIT)
     background.submit(after.work)
     assert background.wait(WAIT)

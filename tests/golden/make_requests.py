@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.kit.flows import Unhurried
 from ullage.compaction.api import job_of
-from ullage.compaction.effects_runner import Performer
 from ullage.compaction.flow import compaction_flow
 from ullage.effects import drive
 from ullage.summarizers.anthropic import AnthropicSummarizer
@@ -85,14 +85,14 @@ def gpt(api: Any, *steps: Any, **options: Any) -> Recorder:
 def run(writer: Recorder, **options: Any) -> list[Any]:
     items = options.pop("items", None) or conversation()
     given = job_of(items, summarizer=writer, **{"keep": 0, **options})
-    drive(compaction_flow(given), Performer(given, sleep=lambda seconds: None))
+    drive(compaction_flow(given), Unhurried())
     return writer.sent
 
 
 def again() -> list[Any]:
     """A second compaction, of a conversation that begins with a summary."""
     first = job_of(conversation(), summarizer=ScriptedSummarizer(), keep=0)
-    result = drive(compaction_flow(first), Performer(first))
+    result = drive(compaction_flow(first), Unhurried())
     return run(claude(), items=[*result.messages, *conversation()[1:]])
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.kit.flows import Unhurried
 from tests.oracle.legality import assert_legal
 from tests.small_model import SmallModel
 from ullage.compaction import compact
 from ullage.compaction.api import job_of
-from ullage.compaction.effects_runner import Performer
 from ullage.compaction.flow import compaction_flow
 from ullage.effects import drive
 from ullage.exceptions import CompactionError, MissingExtra
@@ -95,9 +95,7 @@ def told(model: SmallModel, api: str, **options: Any) -> tuple[Any, list[Any]]:
         session(),
         **{"summarizer": writer(model, api), "keep": 0, "policy": POLICY, **options},
     )
-    result = drive(
-        compaction_flow(given), Performer(given, [events.append], sleep=lambda seconds: None)
-    )
+    result = drive(compaction_flow(given), Unhurried([events.append]))
     return result, events
 
 

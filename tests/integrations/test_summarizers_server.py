@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.kit.flows import Unhurried, UnhurriedAsync
 from tests.oracle.legality import assert_legal
 from tests.oracle.server import OracleServer
 from ullage.compaction import Outcome
 from ullage.compaction.api import job_of
-from ullage.compaction.effects_runner import AsyncPerformer, Performer
 from ullage.compaction.flow import compaction_flow
 from ullage.effects import adrive, drive
 from ullage.exceptions import CompactionError
@@ -158,19 +158,12 @@ def step(kind: str, api: str, times: int = 0) -> Step:
     return Step(kind, times=times, seconds=seconds, provider=said)
 
 
-async def no_pause(seconds: float) -> None:
-    pass
-
-
 def run(given: Any, seen: list[Any]) -> Any:
-    return drive(
-        compaction_flow(given), Performer(given, [seen.append], sleep=lambda seconds: None)
-    )
+    return drive(compaction_flow(given), Unhurried([seen.append]))
 
 
 async def arun(given: Any, seen: list[Any]) -> Any:
-    perform = AsyncPerformer(given, [seen.append], sleep=no_pause)
-    return await adrive(compaction_flow(given), perform)
+    return await adrive(compaction_flow(given), UnhurriedAsync([seen.append]))
 
 
 def outcome(compact: Any) -> str:
@@ -257,16 +250,16 @@ def test_an_automatic_compaction_falls_back_to_the_one_without_a_model(rig, kind
 
 def test_retry_after_is_respected(rig):
     rig.server.script.push(Step("rate_limit", retry_after=7))
-    given, waits = job(rig.writer("anthropic"), retries=1), []
-    drive(compaction_flow(given), Performer(given, sleep=waits.append))
-    assert waits == [7.0]
+    given, perform = job(rig.writer("anthropic"), retries=1), Unhurried()
+    drive(compaction_flow(given), perform)
+    assert perform.waits == [7.0]
 
 
 def test_without_retry_after_the_pauses_grow(rig):
     rig.server.script.push(Step("overloaded", times=3))
-    given, waits = job(rig.writer("chat"), retries=3), []
-    drive(compaction_flow(given), Performer(given, sleep=waits.append))
-    assert waits == [2.0, 8.0, 30.0]
+    given, perform = job(rig.writer("chat"), retries=3), Unhurried()
+    drive(compaction_flow(given), perform)
+    assert perform.waits == [2.0, 8.0, 30.0]
 
 
 def test_the_sdk_does_not_retry_on_its_own(rig):

@@ -370,7 +370,7 @@ def test_spans_that_changed_while_they_were_summarised_are_dropped():
     view, state = view_of(session(20)), Collapse()
     beside = stage(view, room(view, 80, summarizer=Model()), state)
     effect = next(beside)
-    view.rearrange(range(8, len(view)))
+    view.rearranged("test", "", range(8, len(view)))
     while effect is not None:
         try:
             effect = beside.send([good(each) for each in effect.effects])
@@ -386,7 +386,7 @@ def test_a_span_that_lost_a_part_is_not_staged_any_more(where):
     span = max(state.staged, key=lambda each: each.last - each.first)
     state.staged = [span]
     at = {"first": span.first, "middle": span.first + 1, "last": span.last}[where]
-    view.rearrange([index for index in range(len(view)) if index != at])
+    view.rearranged("test", "", [index for index in range(len(view)) if index != at])
     assert drain(view, state) is None
 
 
@@ -622,12 +622,14 @@ def test_positions_are_found_among_what_levels_made(positions, data):
         view.add({"role": "user", "content": "x"}, position)
     for at in range(len(view)):
         if data.draw(st.booleans()):
-            view.rearrange(
+            view.rearranged(
+                "test",
+                "",
                 [
                     *range(at),
                     Made(f"m{at}", {"role": "user", "content": "y"}),
                     *range(at + 1, len(view)),
-                ]
+                ],
             )
     for position in range(61):
         found = level._place(view, a_span(position, position))

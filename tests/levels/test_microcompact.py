@@ -253,7 +253,7 @@ def test_a_pass_is_free_where_the_prefix_is_broken_before_it_anyway():
     state = Micro(floor_tokens=view.tokens())
     view.mark_sent()
     assert run(view, LADDER, at(view, 70), state) is None
-    view.rearrange([at_ for at_ in range(len(view)) if at_ != 0])
+    view.rearranged("test", "", [at_ for at_ in range(len(view)) if at_ != 0])
     assert view.changed_from == 0
     assert run(view, LADDER, at(view, 70), state) is not None
 

@@ -52,7 +52,7 @@ class Driver:
         elif what == "sum up":
             self.made += 1
             summary = Made(f"fold:{self.made}", {"role": "user", "content": "Earlier: much."})
-            view.rearrange([summary, *range(at, size)])
+            view.rearranged("test", "", [summary, *range(at, size)])
         elif what == "forget":
             view.forget_usage()
         elif what == "send":

@@ -12,7 +12,7 @@ from tests.oracle.legality import assert_legal
 from ullage.compaction import Outcome, acompact, compact, compaction_flow
 from ullage.compaction.api import job_of
 from ullage.compaction.effects_runner import Performer
-from ullage.compaction.job import Job, Remembered
+from ullage.compaction.job import Remembered
 from ullage.effects import Call, Summarize, Wait, drive
 from ullage.facts.sections import CLOSING, HEADINGS, OPENING, holds_notes, parse_summary
 from ullage.facts.words import text_of
@@ -62,7 +62,7 @@ def passed(result) -> str:
 
 
 def recalled(kept: SessionMemory, items: list[dict]) -> Remembered:
-    return drive(kept.recall_flow(items), Performer(Job(items=())))
+    return drive(kept.recall_flow(items), Performer())
 
 
 def summary(result) -> str:

@@ -14,7 +14,6 @@ import pytest
 
 from tests.memory import session_notes_kit as KIT
 from ullage.compaction.effects_runner import Performer
-from ullage.compaction.job import Job
 from ullage.effects import Call, drive
 from ullage.exceptions import LogConflict, StoreError
 from ullage.memory.session import SessionMemory
@@ -368,7 +367,7 @@ def test_killed_in_the_middle_of_an_update(folder, tmp_path, stage):
 
 def test_a_cancelled_update_changes_nothing(folder):
     flow = update_flow(UpdateJob(items=talk(), folder=NotesFolder(folder)))
-    perform = Performer(Job(items=()))
+    perform = Performer()
     steps = []
 
     class Stop:
@@ -394,7 +393,7 @@ def test_a_disk_that_fails_is_a_report(folder):
 
 def test_no_longer_wanted_is_not_begun(folder):
     job = UpdateJob(items=talk(), folder=NotesFolder(folder), wanted=lambda: False)
-    report = drive(update_flow(job), Performer(Job(items=())))
+    report = drive(update_flow(job), Performer())
     assert report.outcome is UpdateOutcome.DROPPED
 
 

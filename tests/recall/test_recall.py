@@ -217,7 +217,7 @@ def test_the_list_names_results_and_messages_once():
     archive = Archive(items)
     tool = Recall(archive, listing=lambda: left(archive, view.sources, view.messages))
     assert tool.call({}).text == f"t1: Bash cat log ({len(LOG):,} characters)"
-    view.rearrange([Made("m", {"role": "user", "content": "[4 earlier messages]"}), 4])
+    view.rearranged("test", "", [Made("m", {"role": "user", "content": "[4 earlier messages]"}), 4])
     assert [each.handle for each in left(archive, view.sources, view.messages)] == ["m0-3"]
     assert tool.call({"query": "7 ms"}).text.startswith("m0-3:")
 

@@ -61,7 +61,7 @@ def compact(items: Sequence[Item], **options: Unpack[ListOptions]) -> Compaction
         ('no_op', 'nothing_to_compact')
     """
     job, form, around = _read(items, options)
-    result = run_flow(compaction_flow(job), job, **around)
+    result = run_flow(compaction_flow(job), **around)
     return result if form is None else in_form(result, form)
 
 
@@ -75,7 +75,7 @@ async def acompact(items: Sequence[Item], **options: Unpack[ListOptions]) -> Com
         **options: See `ullage.compaction.ListOptions`.
     """
     job, form, around = _read(items, options)
-    result = await arun_flow(compaction_flow(job), job, **around)
+    result = await arun_flow(compaction_flow(job), **around)
     return result if form is None else in_form(result, form)
 
 
@@ -234,19 +234,18 @@ def _copied(result: CompactionResult, boundary: Item, whole: Sequence[Item]) -> 
     }
     metadata["groupUuids"] = [entry["uuid"] for entry in entries.values()]
     cut = {**boundary, "compactMetadata": metadata}
+    copied = tuple(entries[id(item)] for item in whole)
+    written = _exchanged(result, entries)
+    return replace(written, messages=(cut, *entries.values()), boundary=cut, kept=copied)
 
-    def new(items: Sequence[Item]) -> tuple[Item, ...]:
-        return tuple(entries[id(item)] for item in items)
 
-    return replace(
-        result,
-        messages=(cut, *entries.values()),
-        boundary=cut,
-        summary_messages=new(result.summary_messages),
-        kept=new(whole),
-        attachments=new(result.attachments),
-        hook_results=new(result.hook_results),
-    )
+def _exchanged(result: CompactionResult, entries: Mapping[int, dict[str, Any]]) -> CompactionResult:
+    """The result with other entries for those that it made, by the `id` of each."""
+    lists = ("summary_messages", "attachments", "hook_results")
+    exchanged: dict[str, Any] = {
+        name: tuple(entries[id(item)] for item in getattr(result, name)) for name in lists
+    }
+    return replace(result, **exchanged)
 
 
 class Copies:
@@ -311,7 +310,7 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
     )
     if later and before:
         raise LogConflict("messages were appended after the part that was summarised", hint=hint)
-    kept_ids = (*draft.report.kept, *here[len(ids) :])
+    kept_ids: tuple[Any, ...] = (*draft.report.kept, *here[len(ids) :])
     drafted = (draft.boundary or {}).get("compactMetadata", {})
     metadata = boundary_metadata(
         trigger=drafted.get("trigger", "manual"),
@@ -329,28 +328,16 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
         attachments=[*map(without_ids, (*draft.attachments, *draft.hook_results))],
     )
     transcript = log.transcript()
-    done = on_one_chain(_as_written(draft, written, later, kept_ids), transcript)
-    lines = entries_to_write(done)
-    log.write([*lines, *session_lines(transcript, lines)])
-    log.sync()
-    return done
-
-
-def _as_written(
-    draft: CompactionResult,
-    written: list[dict[str, Any]],
-    later: tuple[Any, ...],
-    kept_ids: tuple[Any, ...],
-) -> CompactionResult:
-    old = (draft.boundary, *draft.summary_messages, *draft.attachments, *draft.hook_results)
-    new = {id(before): after for before, after in zip(old, written, strict=True)}
-    return replace(
-        draft,
+    new = {id(before): after for before, after in zip(draft.new_entries, written, strict=True)}
+    installed = replace(
+        _exchanged(draft, new),
         boundary=written[0],
-        summary_messages=tuple(new[id(item)] for item in draft.summary_messages),
-        attachments=tuple(new[id(item)] for item in draft.attachments),
-        hook_results=tuple(new[id(item)] for item in draft.hook_results),
         kept=(*draft.kept, *later),
         messages=(*(new.get(id(item), item) for item in draft.messages), *later),
         report=replace(draft.report, kept=kept_ids),
     )
+    done = on_one_chain(installed, transcript)
+    lines = entries_to_write(done)
+    log.write([*lines, *session_lines(transcript, lines)])
+    log.sync()
+    return done

@@ -19,7 +19,6 @@ from ullage.compaction.cut import (
     State,
     choose_cut,
     frame_tokens,
-    item_tokens,
     least_of,
     recut,
     room_after,
@@ -739,10 +738,12 @@ def parts_of_target(state: State) -> dict[str, int]:
     if not least.source.entries:
         waiting -= shorter_results(least.kept_items(), waiting, least.measure)[1]
     newest = newest_item(least.source.context, least.ledger)
-    goes = newest is not None and newest.at < least.cut.stop
+    item = 0
+    if newest is not None and newest.at < least.cut.stop:
+        item = int(least.ledger.message(newest.at).tokens)
     others = {
         "messages that wait for an answer": waiting,
-        "the provider's own compaction": item_tokens(least.source, least.ledger) if goes else 0,
+        "the provider's own compaction": item,
         "standing host text": least.facts.standing_tokens,
     }
     if _fits_by_far(least, state, sum(others.values())):

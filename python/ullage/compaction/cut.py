@@ -483,12 +483,6 @@ def after_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
     )
 
 
-def item_tokens(source: CompactionInput, ledger: Any) -> int:
-    """Tokens of the message with the newest item, which stays; 0: there is none."""
-    newest = newest_item(source.context, ledger)
-    return 0 if newest is None else int(ledger.message(newest.at).tokens)
-
-
 def with_item(
     state: State, kept_items: tuple[Item, ...], carried: tuple[Item, ...]
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
@@ -552,18 +546,6 @@ def usage_of(reported: Mapping[str, Any]) -> SummaryUsage:
         cache_write_tokens=_first(reported, "cache_creation_input_tokens", "cache_write_tokens"),
         output_tokens=_first(reported, "output_tokens", "completion_tokens"),
     )
-
-
-def as_told(usage: SummaryUsage) -> dict[str, int] | None:
-    """The same in Anthropic's words; `None`: nothing was reported."""
-    if not usage.calls:
-        return None
-    return {
-        "input_tokens": usage.input_tokens,
-        "cache_read_input_tokens": usage.cache_read_tokens,
-        "cache_creation_input_tokens": usage.cache_write_tokens,
-        "output_tokens": usage.output_tokens,
-    }
 
 
 def _first(counts: Mapping[str, Any], *names: str) -> int:
@@ -710,7 +692,9 @@ def prepare(job: Job) -> State:
     standing = CutFacts(source, Cut(0, len(source.context)), job.weights).standing_tokens
     room = room_after(job, overhead)
     room = max(room - max(room // 4, min(room // 2, LEAST_SUMMARY_ROOM)), 0)
-    most = max(room - item_tokens(source, ledger) - standing, 0)
+    newest = newest_item(source.context, ledger)  # the provider's own, which stays
+    item_tokens = 0 if newest is None else int(ledger.message(newest.at).tokens)
+    most = max(room - item_tokens - standing, 0)
     cut = choose_cut(
         source,
         ledger,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Required, TypeAlias, TypedDict, TypeVar
 
 from ullage._start import Frozen
 from ullage.effects import (
@@ -19,20 +19,19 @@ from ullage.effects import (
     Emit,
     Flow,
     LetOthersRun,
-    ReadFile,
     RunHook,
-    Store,
     Summarize,
     Together,
     Wait,
     adrive,
     drive,
 )
-from ullage.effects.background import await_watched, call_watched
+from ullage.effects.background import BackgroundWork, await_watched, call_watched
 from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:
     from ullage.observe.events import Event, Listener
+    from ullage.observe.hooks import Hook
     from ullage.summarizers.protocol import SummaryRequest, Watch
 
 
@@ -119,60 +118,34 @@ class Providers(Frozen, kw_only=True):
 T = TypeVar("T")
 
 
-class FlowHost(Protocol):
-    """The owner of the file reader and the log: a `Job`, or whatever runs several."""
-
-    @property
-    def providers(self) -> Providers:
-        """Reads files."""
-        ...
-
-    @property
-    def store(self) -> Any:
-        """Installs a result in a log; `None`: there is none."""
-        ...
-
-
 class Performer:
     """Performs effects one by one.
 
-    `job` provides files and store, `None`: there are none; `listeners` are called with every event; `sleep`: for `Wait`, in seconds, `None`:
-    the clock of the thread or of the event loop; `cancel`: checked while a summary is written, and while waiting.
+    `listeners` are called with every event; `cancel`: checked while a summary is written, and while waiting.
     """
 
     def __init__(
-        self,
-        job: FlowHost | None = None,
-        listeners: Iterable[Listener] = (),
-        sleep: Callable[[float], Any] | None = None,
-        cancel: CancelToken | None = None,
+        self, listeners: Iterable[Listener] = (), cancel: CancelToken | None = None
     ) -> None:
-        self._read_file = None if job is None else job.providers.read_file
-        self._store: Any = None if job is None else job.store
-        self._listeners, self._sleep, self._cancel = tuple(listeners), sleep, cancel
+        self._listeners, self._cancel = tuple(listeners), cancel
 
     def __call__(self, effect: Effect) -> Any:
-        """The effect's result."""
+        """The effect's result; of an `AsyncPerformer` perhaps an awaitable of it."""
         match effect:
             case Emit(event):
                 return self._tell(event)
             case Summarize():
                 return self._summarize(effect)
             case RunHook(hook, payload):
-                from ullage.observe.hooks import run_hook
-
-                return run_hook(hook, payload)
-            case ReadFile(path, max_bytes):
-                text = _plain(self._read_file(path)) if self._read_file is not None else None
-                return _beginning(text, max_bytes)
+                return self._run_hook(hook, payload)
             case Call(function, args):
-                return _plain(function(*args))
+                return self._call(function, *args)
             case Wait(seconds):
                 return self._pause(seconds)
-            case Store():
-                return _plain(self._store(effect.draft, effect.ids))
-            case Together() | LetOthersRun():
-                raise TypeError(f"a compaction has no effect {type(effect).__name__} of its own")
+            case LetOthersRun():
+                return self._let_others_run()
+            case Together():
+                raise TypeError("the driver performs its effects one by one")
 
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:
@@ -188,7 +161,7 @@ class Performer:
         if getattr(effect.summarizer, "local", False) is True:
             return write(effect.request)
         request, _, check = self._watched(effect)
-        return _plain(call_watched(lambda: write(request), check))
+        return self._call(call_watched, lambda: write(request), check)
 
     def _watched(self, effect: Summarize) -> tuple[SummaryRequest, Watch, Callable[[], None]]:
         """The request with a watch that tells the listeners, and what stops the call when its time is over."""
@@ -217,11 +190,25 @@ class Performer:
     def _is_cancelled(self) -> bool:
         return self._cancel is not None and self._cancel.is_set()
 
-    def _pause(self, seconds: float) -> None:
+    def _run_hook(self, hook: Hook, payload: Mapping[str, Any]) -> Any:
+        from ullage.observe.hooks import run_hook
+
+        return run_hook(hook, payload)
+
+    def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        result = function(*args)
+        if not inspect.isawaitable(result):
+            return result
+        close = getattr(result, "close", None)
+        if close is not None:  # a coroutine that nobody awaits would warn
+            close()
+        raise TypeError("is asynchronous: use the asynchronous form")
+
+    def _let_others_run(self) -> Any:
+        return None  # there is no event loop
+
+    def _pause(self, seconds: float) -> Any:
         """Wait, but not on when the caller cancels: the driver sees that before the next effect."""
-        if self._sleep is not None:
-            self._sleep(seconds)
-            return
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not self._is_cancelled():
             time.sleep(min(left, 0.05 if self._cancel is not None else left))
@@ -234,36 +221,11 @@ ROUNDS_OF_THE_LOOP = 3
 
 
 class AsyncPerformer(Performer):
-    """Performs effects without blocking the event loop: what is not asynchronous runs in a thread.
-
-    The arguments are those of `Performer`.
-    """
+    """Performs effects without blocking the event loop: what is not asynchronous runs in a thread."""
 
     _turn_ends = 0.0
 
-    def __call__(self, effect: Effect) -> Any:
-        """The effect's result, or an awaitable of it."""
-        match effect:
-            case LetOthersRun():
-                return self._let_others_run() if time.perf_counter() > self._turn_ends else None
-            case Summarize():
-                return self._asummarize(effect)
-            case RunHook(hook, payload):
-                from ullage.observe.hooks import arun_hook
-
-                return arun_hook(hook, payload)
-            case ReadFile(path, max_bytes):
-                return self._aread(path, max_bytes)
-            case Call(function, args):
-                return _in_thread(function, *args)
-            case Wait(seconds):
-                return self._apause(seconds)
-            case Store():
-                return _in_thread(self._store, effect.draft, effect.ids)
-            case _:
-                return super().__call__(effect)
-
-    async def _asummarize(self, effect: Summarize) -> Any:
+    async def _summarize(self, effect: Summarize) -> Any:
         import asyncio
 
         from ullage.summarizers.extractive import ExtractiveSummarizer
@@ -287,91 +249,73 @@ class AsyncPerformer(Performer):
             raise
         return await answer if inspect.isawaitable(answer) else answer
 
-    async def _let_others_run(self) -> None:
+    async def _run_hook(self, hook: Hook, payload: Mapping[str, Any]) -> Any:
+        from ullage.observe.hooks import arun_hook
+
+        return await arun_hook(hook, payload)
+
+    async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        import asyncio
+
+        if inspect.iscoroutinefunction(function):
+            return await function(*args)
+        result = await asyncio.to_thread(function, *args)
+        return await result if inspect.isawaitable(result) else result
+
+    def _let_others_run(self) -> Any:
+        return self._turn_of_others() if time.perf_counter() > self._turn_ends else None
+
+    async def _turn_of_others(self) -> None:
         import asyncio
 
         for _ in range(ROUNDS_OF_THE_LOOP):
             await asyncio.sleep(0)
         self._turn_ends = time.perf_counter() + LONGEST_TURN_SECONDS
 
-    async def _apause(self, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> None:
         import asyncio
 
-        if self._sleep is not None:
-            waited = self._sleep(seconds)
-            if inspect.isawaitable(waited):
-                await waited
-            return
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         # The token may be a thread's: there is no event of the loop to wait for.
         while (left := end - loop.time()) > 0 and not self._is_cancelled():  # noqa: ASYNC110
             await asyncio.sleep(min(left, 0.05 if self._cancel is not None else left))
 
-    async def _aread(self, path: str, max_bytes: int) -> str | None:
-        reader = self._read_file
-        text = await _in_thread(reader, path) if reader is not None else None
-        return _beginning(text, max_bytes)
-
-
-def _beginning(text: Any, most: int) -> str | None:
-    """At most one character more than allowed, so that the caller sees that it is too long."""
-    return text[: most + 1] if isinstance(text, str) else None
-
-
-async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    import asyncio
-
-    if inspect.iscoroutinefunction(function):
-        return await function(*args)
-    result = await asyncio.to_thread(function, *args)
-    return await result if inspect.isawaitable(result) else result
-
-
-def _plain(result: Any) -> Any:
-    if not inspect.isawaitable(result):
-        return result
-    close = getattr(result, "close", None)
-    if close is not None:
-        close()
-    raise TypeError("is asynchronous: use the asynchronous form")
-
 
 def run_flow(
-    flow: Flow[T],
-    host: FlowHost | None = None,
-    listeners: Iterable[Listener] = (),
-    *,
-    cancel: CancelToken | None = None,
+    flow: Flow[T], listeners: Iterable[Listener] = (), *, cancel: CancelToken | None = None
 ) -> T:
     """Run a flow in place; the arguments are those of `Performer`."""
-    return drive(flow, Performer(host, listeners, cancel=cancel), cancel=cancel)
+    return drive(flow, Performer(listeners, cancel), cancel=cancel)
 
 
 async def arun_flow(
-    flow: Flow[T],
-    host: FlowHost | None = None,
-    listeners: Iterable[Listener] = (),
-    *,
-    cancel: CancelToken | None = None,
+    flow: Flow[T], listeners: Iterable[Listener] = (), *, cancel: CancelToken | None = None
 ) -> T:
     """Runs a flow without blocking the event loop."""
-    return await adrive(flow, AsyncPerformer(host, listeners, cancel=cancel), cancel=cancel)
+    return await adrive(flow, AsyncPerformer(listeners, cancel), cancel=cancel)
 
 
-def run_flow_on_thread(
-    flow: Flow[T],
+def flow_work(
+    flow: Callable[[], Flow[Any]],
     writer: Any,
-    host: FlowHost | None = None,
     listeners: Iterable[Listener] = (),
     *,
-    cancel: CancelToken | None = None,
-) -> T:
-    """`run_flow` of a fresh flow for a thread of the background; a `writer` that must be awaited gets an event loop of its own."""
-    from ullage.summarizers.protocol import is_async
+    done: Callable[[Any], None],
+    given_up: Callable[[], None] = lambda: None,
+) -> BackgroundWork:
+    """A fresh flow as work in the background; on a thread a `writer` that must be awaited gets an event loop of its own. `done`, `given_up`: see `BackgroundWork`."""
 
-    if not is_async(writer, in_loop=False):
-        return run_flow(flow, host, listeners, cancel=cancel)
-    import asyncio
+    def run(cancel: CancelToken) -> Any:
+        from ullage.summarizers.protocol import is_async
 
-    return asyncio.run(arun_flow(flow, host, listeners, cancel=cancel))
+        if not is_async(writer, in_loop=False):
+            return run_flow(flow(), listeners, cancel=cancel)
+        import asyncio
+
+        return asyncio.run(arun(cancel))
+
+    async def arun(cancel: CancelToken) -> Any:
+        return await arun_flow(flow(), listeners, cancel=cancel)
+
+    return BackgroundWork(run, arun, done=done, given_up=given_up)

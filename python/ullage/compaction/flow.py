@@ -1,7 +1,7 @@
 """Full compaction as one flow: the steps, their order, and their effects.
 
 Nothing of the conversation changes before the last check has passed; the only step that changes
-anything outside is `Store`, which is all or nothing.
+anything outside is the call of `Job.store`, which is all or nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from ullage.compaction.job import (
 )
 from ullage.compaction.restore import rebuild, within
 from ullage.compaction.summary_call import Accepted, name_of, write_summary
-from ullage.effects import Call, Cancelled, Emit, Flow, LetOthersRun, RunHook, Store
+from ullage.effects import Call, Cancelled, Emit, Flow, LetOthersRun, RunHook
 from ullage.exceptions import CompactionError, UllageError
 from ullage.facts.model import Facts
 from ullage.facts.sections import BRIEF_OPENING, CLOSING, NOTES_OPENING, OPENING
@@ -174,7 +174,7 @@ def _compact(state: State) -> Flow[CompactionResult]:
     if not result.compacted:
         return result
     if job.store is not None:
-        result = yield Store(result, state.source.ids)
+        result = yield Call(job.store, (result, state.source.ids))
     report = result.report
     notice = (
         f"Compacted {len(report.removed)} messages: about {report.tokens_before:,} tokens before, "

@@ -208,8 +208,11 @@ class KeptNotes(Memory, Protocol):
 
 DEFAULT_WINDOW = 200_000  # context window without a model name (WIN-7)
 
-# Installs a result, given the ids of what was compacted, oldest first: all or nothing. Returns it as installed.
 ResultStore: TypeAlias = Callable[[CompactionResult, tuple[str | int, ...]], CompactionResult]
+"""Installs a compaction in the host's log, all or nothing, and returns it as it was installed; messages appended since are kept.
+
+Given the draft, and the ids of what was compacted, oldest first: where the log's context begins with these no more it raises `LogConflict`.
+"""
 
 
 # What may be said about a compaction: each option once, for `compact`, `acompact`, `compact_session` and the manager.

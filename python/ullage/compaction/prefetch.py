@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ullage.compaction.cut import as_told
-from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
+from ullage.compaction.effects_runner import flow_work
 from ullage.effects import Flow
-from ullage.effects.background import BackgroundRunner, BackgroundWork
+from ullage.effects.background import BackgroundRunner
 from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.messages import Item
 from ullage.observe.events import BackgroundFinished, Listener, SummaryUsage
@@ -37,9 +37,14 @@ class Prewritten:
 
     def summarize(self, request: SummaryRequest) -> SummaryReply:
         """The summary."""
-        return SummaryReply(
-            text=self.text, finish_reason="stop", model=self.name, usage=as_told(self.usage)
-        )
+        used = {
+            "input_tokens": self.usage.input_tokens,
+            "cache_read_input_tokens": self.usage.cache_read_tokens,
+            "cache_creation_input_tokens": self.usage.cache_write_tokens,
+            "output_tokens": self.usage.output_tokens,
+        }
+        reported = used if self.usage.calls else None
+        return SummaryReply(text=self.text, finish_reason="stop", model=self.name, usage=reported)
 
     def begins(self, items: Sequence[Item]) -> bool:
         """Whether a conversation still begins with what the summary replaces, and continues after it."""
@@ -104,12 +109,8 @@ class Ahead:
         """
         if self.busy:
             return
-        work = BackgroundWork(
-            lambda cancel: run_flow_on_thread(
-                ahead_flow(job), job.summarizer, job, self._listeners, cancel=cancel
-            ),
-            lambda cancel: arun_flow(ahead_flow(job), job, self._listeners, cancel=cancel),
-            done=lambda result: self._ended(result, cancelled=work.cancelled.is_set()),
+        work = flow_work(
+            partial(ahead_flow, job), job.summarizer, self._listeners, done=self._ended
         )
         self._background.submit(work, mode="auto" if in_loop else "thread")
 
@@ -121,25 +122,18 @@ class Ahead:
         prewritten, self._prewritten, self.failure = self._prewritten, None, ""
         return prewritten if prewritten is not None and prewritten.begins(items) else None
 
-    def cancel(self) -> None:
-        """Stop writing, and discard what exists."""
-        self._background.cancel()
-        self._prewritten = None
-
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for what is being written; false if that took longer."""
         return self._background.wait(seconds)
 
-    def _ended(self, result: object, *, cancelled: bool) -> None:
+    def _ended(self, result: object) -> None:
         if isinstance(result, Exception):
             # It was not requested yet: the compaction that needs it will report this.
             expected = isinstance(result, CompactionError | InvalidMessage)
             self.failure = str(result) if expected else f"{type(result).__name__}: {result}"
-        elif isinstance(result, Prewritten) and not cancelled:
+        elif isinstance(result, Prewritten):
             self._prewritten = result
-        if cancelled:
-            event = BackgroundFinished(outcome="cancelled")
-        elif self._prewritten is not None:
+        if self._prewritten is not None:
             event = BackgroundFinished(outcome="ready", usage=self._prewritten.usage)
         else:
             outcome = "failed" if self.failure else "nothing"
@@ -147,12 +141,3 @@ class Ahead:
         for listener in self._listeners:
             with suppress(Exception):
                 listener(event)
-
-    def __repr__(self) -> str:
-        state = "writing" if self.running else "ready" if self._prewritten is not None else "idle"
-        return f"Ahead({state})"
-
-
-def fitted(job: Job, prewritten: Prewritten) -> Job:
-    """A job that installs a summary which exists already."""
-    return replace(job, summarizer=prewritten, direction="up_to", at=prewritten.at, keep=None)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
 from ullage.compaction.effects_runner import Attachment, Providers, Skill
-from ullage.effects import Call, Effect, Flow, ReadFile, Together
+from ullage.effects import Call, Flow, Together
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts
 from ullage.facts.words import clean, text_of
@@ -213,9 +213,9 @@ def rebuild(
         InvalidPolicy: A provider returned something other than a plan, skill or attachment of a known type.
     """
     skip = providers.skip_file or (lambda path: False)
-    paths = recent_files(facts, visible, policy, skip) if providers.read_file is not None else []
-    limit = policy.file_max_tokens * BYTES_PER_TOKEN
-    asked: list[tuple[str, Effect]] = [(path, ReadFile(path, limit)) for path in paths]
+    read = providers.read_file
+    paths = [] if read is None else recent_files(facts, visible, policy, skip)
+    asked = [(path, Call(read, (path,))) for path in paths if read is not None]
     asked += [(name, Call(getattr(providers, name))) for name in _ORDER if getattr(providers, name)]
     if not asked:
         return [], []
@@ -228,7 +228,7 @@ def rebuild(
     plan = good.get("plan")
     planned = _same(str(plan[0])) if isinstance(plan, tuple) and plan else ""
     reads = [(path, good.get(path)) for path in paths if _same(path) != planned]
-    attachments = _files(reads, policy, measure, limit)
+    attachments = _files(reads, policy, measure)
     seen = Seen(kept_messages)
     for name in _ORDER:
         if name in _FORMS:
@@ -253,10 +253,10 @@ def within(attached: Sequence[Attachment], tokens: int, measure: Measure) -> lis
 
 
 def _files(
-    read: Sequence[tuple[str, Any]], policy: RestorePolicy, measure: Measure, limit: int
+    read: Sequence[tuple[str, Any]], policy: RestorePolicy, measure: Measure
 ) -> list[Attachment]:
     attachments: list[Attachment] = []
-    room = policy.files_max_tokens
+    room, limit = policy.files_max_tokens, policy.file_max_tokens * BYTES_PER_TOKEN
     for path, content in read:
         if not isinstance(content, str) or room < LEAST_TOKENS:
             continue

@@ -45,29 +45,11 @@ class RunHook(NamedTuple):
     payload: Mapping[str, Any]
 
 
-class ReadFile(NamedTuple):
-    """The text of a file, or `None` if it is missing, unreadable or binary; of one that is too large, more than the limit is returned."""
-
-    path: str
-    max_bytes: int
-
-
 class Call(NamedTuple):
-    """A function that the host registered: an attachment provider, a clean-up. Result: what it returns."""
+    """A function that the host registered: an attachment provider, a store, a clean-up. Result: what it returns."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...] = ()
-
-
-class Store(NamedTuple):
-    """Installs a compaction in the host's log, all or nothing. Result: the draft as it was installed.
-
-    Messages appended since are kept. Raises `LogConflict` if what was compacted (`ids`, oldest first)
-    is no longer how the log's context begins.
-    """
-
-    draft: Any
-    ids: tuple[str | int, ...]
 
 
 class Wait(NamedTuple):
@@ -95,9 +77,7 @@ class Together(NamedTuple):
     effects: tuple[Effect, ...]
 
 
-Effect: TypeAlias = (
-    Summarize | RunHook | ReadFile | Call | Store | Wait | LetOthersRun | Emit | Together
-)
+Effect: TypeAlias = Summarize | RunHook | Call | Wait | LetOthersRun | Emit | Together
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

@@ -136,7 +136,7 @@ class BackgroundWork:
 
     Args:
         run: Does it, on a thread; gets a token that is set once the work is cancelled or given up.
-        arun: The same for a task of an event loop; `None`: `run` is called on a thread there too.
+        arun: The same for a task of an event loop.
         done: Receives the result, or what was raised, or `None` if its task was cancelled; never for work that was given up.
         given_up: Called when the work is given up as stuck.
 
@@ -147,7 +147,7 @@ class BackgroundWork:
     def __init__(
         self,
         run: Callable[[CancelToken], Any],
-        arun: Callable[[CancelToken], Awaitable[Any]] | None = None,
+        arun: Callable[[CancelToken], Awaitable[Any]],
         *,
         done: Callable[[Any], None],
         given_up: Callable[[], None] = lambda: None,
@@ -271,9 +271,9 @@ class BackgroundRunner:
 
     def _start(self, work: BackgroundWork, mode: Mode) -> None:
         loop = None if mode in ("thread", "inline") else _loop()
-        if loop is not None and work.arun is not None:
+        if loop is not None:
             work.loop = loop
-            work.task = loop.create_task(self._arun(work, work.arun))
+            work.task = loop.create_task(self._arun(work))
         elif mode == "inline":
             self._run(work)
         else:
@@ -288,12 +288,10 @@ class BackgroundRunner:
             result = RuntimeError(repr(exc))
         self._end(work, result)
 
-    async def _arun(
-        self, work: BackgroundWork, arun: Callable[[CancelToken], Awaitable[Any]]
-    ) -> None:
+    async def _arun(self, work: BackgroundWork) -> None:
         result: Any = None
         try:
-            result = await arun(work.cancelled)
+            result = await work.arun(work.cancelled)
         except Exception as exc:  # as above
             result = exc
         finally:

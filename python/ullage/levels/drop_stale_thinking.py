@@ -35,7 +35,7 @@ def run(context: Context) -> None:
         return
     # Not while results are still to come (A14).
     if len(view) and not view.ledger.open_calls() and is_torn(view.ledger):
-        view.rearrange([*range(len(view)), *_closing(view)])
+        _end_turn(view)
 
 
 def rest(context: Context) -> Rest:
@@ -63,9 +63,10 @@ def unbind(view: View, first_changed: int) -> int:
     thinking = set(view.ledger.with_kinds(*_THINKING)).intersection(lost) - written_by_levels
     if written_by_levels or thinking:
         order = (at for at in range(len(view)) if at not in thinking)
-        view.rearrange([_bare(view, at) if at in written_by_levels else at for at in order])
+        parts = [_bare(view, at) if at in written_by_levels else at for at in order]
+        view.rearranged(STAGE, "thinking that is bound to another prefix", parts)
     if is_open and view.ledger.message(-1).role == Role.USER:
-        view.rearrange([*range(len(view)), *_closing(view)])
+        _end_turn(view)
     return len(lost)
 
 
@@ -79,12 +80,13 @@ def _bare(view: View, at: int) -> Made:
     return Made(str(view.sources[at]), {**message, "content": blocks or text})
 
 
-def _closing(view: View) -> tuple[Made, Made]:
+def _end_turn(view: View) -> None:
     from ullage.legality.thinking import turn_end
 
     key = f"closed:{view.sources[-1]}"
     received, closed = turn_end()
-    return Made(f"{key}.a", received), Made(f"{key}.u", closed)
+    parts = [*range(len(view)), Made(f"{key}.a", received), Made(f"{key}.u", closed)]
+    view.rearranged(STAGE, "the open turn has lost its thinking", parts)
 
 
 LEVEL = Level(STAGE, run, rest=rest)

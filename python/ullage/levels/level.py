@@ -1,18 +1,5 @@
 """The one shape of a level, and the one thing that a level is given.
 
-A level is a `Level`: a name, `run(context)`, and what else it takes part in.
-
-- `run` changes `context.view` and returns a `StageReport`, or `None` if it did nothing. It does no I/O: a level that calls a
-  model, a hook or a file is a generator that yields effects (`ullage.effects`) and returns its report. It acts only on
-  what the levels before it left over, and is all or nothing.
-- `state` is the class of what it remembers of a conversation, with `dump()` and a class method `load(stored)`; both forms are
-  plain JSON. A fresh one is made without arguments; it is saved and restored with the conversation, and found by
-  `context.state(Kind)`.
-- `drain` is asked in place of `run` when a provider refused a request as too long: `context.goal` says what must be reached.
-- `observe` sees each answer of the model, `reset` is called after a compaction, `rewind` after newest messages were taken back.
-- `rest` says how long `run` will have nothing to do: until then a request is made without asking the level. A level without
-  it is run for every request, the others are not for that. What `run` notes of new messages even then, `catch_up` does later, for all of them at once.
-
 What is sent besides the messages (parameters, headers, tools for the model) a level puts into `context.extras`, on
 every request again.
 """
@@ -291,20 +278,25 @@ Outcome = StageReport | None | Flow[StageReport | None]
 
 
 class Level(NamedTuple):
-    """One level; see the module.
+    """One level.
 
     Attributes:
         name: Of its state, and of what it does in reports.
-        run: Acts for a request.
-        state: Class of what it remembers; `None`: nothing.
-        drain: Makes room after a refusal; `None`: cannot.
+        run: Changes `context.view` and returns a `StageReport`, or `None` if it did nothing. It does no I/O: a level that calls a
+            model, a hook or a file is a generator that yields effects (`ullage.effects`) and returns its report. It acts only on
+            what the levels before it left over, and is all or nothing.
+        state: Class of what it remembers of a conversation; a fresh one is made without arguments, saved and restored with the
+            conversation, and found by `context.state(Kind)`. `None`: nothing.
+        drain: Asked in place of `run` when a provider refused a request as too long: `context.goal` says what must be reached.
+            `None`: it cannot make room.
         resort: The last resort that `drain` is part of, as `Recovery.step` names it: neighbours of one name act as one, and each
             is asked once for a request. Empty: `name`.
         observe: Sees each answer of the model; `None`: does not care.
         reset: Called after a compaction; `None`: does not care.
         rewind: Called with the number of messages that stay, after newer ones were taken back; `None`: does not care.
-        rest: Until when `run` has nothing to do; `None`: it must be run for every request.
-        catch_up: Called before anything else looks at the state, if requests were made without `run`: with the index of the
+        rest: Until when `run` has nothing to do: until then a request is made without asking the level. `None`: it must be run for
+            every request; the others are not for that.
+        catch_up: Does what `run` would have noted of messages meanwhile. Called before anything else looks at the state, if requests were made without `run`: with the index of the
             first message that came since; returns False where its state stays as it was. `None`: nothing is missed.
     """
 

@@ -331,7 +331,7 @@ class View:
     """What would be sent: the messages of the history that are left, what levels made, every decision applied.
 
     Untouched messages are the objects that were added. Adding costs the new message only; rewriting
-    (`decide`, `append_text`, `rearrange`) may cost a walk, and happens seldom.
+    (`decide`, `append_text`, `rearranged`) may cost a walk, and happens seldom.
 
     Lists are replaced, never changed, once `snapshot` has handed them out: a request stays what it was. Without weights a token is
     four characters.
@@ -359,7 +359,7 @@ class View:
         # Tool results, oldest first, of the first so many messages; what was read stays until the view changes there.
         self._results: list[Result] = []
         self._results_upto = 0
-        # By level: messages before this index it has looked at, and need not again until they change.
+        # By level, or what is counted: messages before this index were looked at for it, and need not be again until they change.
         self.looked: dict[str, int] = {}
         self.bases: dict[int | str, int] = {}  # estimate of what a usage figure covered, by source
         # By position in the history, where a message does not say so: the name that a log knows it by, and when it came,
@@ -378,9 +378,7 @@ class View:
         self.edits = 0  # how often a decision was made, a text added, an input or thinking left out
         self.in_order = 0  # messages before this index were seen to stand at their place of the history, and have not moved since
         self._images: dict[int, int] = {}  # by message, of those that were counted
-        self._counted_upto = 0
         self._standing: dict[int, list[Standing]] = {}  # the same for texts of hosts
-        self._read_upto = 0
         self._lent = False
 
     def __len__(self) -> int:
@@ -562,8 +560,6 @@ class View:
 
     def _changed(self, index: int) -> int | None:
         self.closely = len(self.messages)
-        self._counted_upto = min(self._counted_upto, index)
-        self._read_upto = min(self._read_upto, index)
         for held in (self._images, self._standing):
             while held and next(reversed(held)) >= index:
                 held.popitem()
@@ -574,18 +570,16 @@ class View:
         self.changed_from = index if self.changed_from is None else min(index, self.changed_from)
         return index
 
-    def rearrange(
-        self, parts: Parts, *, standing: bool = True
-    ) -> tuple[int | None, tuple[Span, ...], int]:
-        """Rebuild the view from messages that it has (by index, ascending) and from what a level made.
+    def rearranged(
+        self, stage: str, why: str, parts: Parts, *, standing: bool = True
+    ) -> StageReport:
+        """Rebuild the view from messages that it has (by index, ascending) and from what a level made, and report what that did.
 
         What is kept stays the same objects, with its decisions. The provider's own compaction item is never lost: it comes
         to the front where its message left, or where something made would stand before it; nor, with `standing`, are texts that hosts
         put there to stand.
-
-        Returns:
-            The first changed message that was sent before (`None`: none), which parts of the history left, and how many messages.
         """
+        before = self.ledger.tokens()
         parts = _with_item(self, parts)
         if standing:
             parts = _with_standing(self, parts)
@@ -613,7 +607,9 @@ class View:
         self.ledger.sync(self.shown)
         first = self._rebuilt(same)
         self.sent = sent
-        return first, spans(at for at in removed if isinstance(at, int)), len(removed)
+        report = self.report_since(stage, why, before, first)
+        left = spans(at for at in removed if isinstance(at, int))
+        return replace(report, removed_messages=len(removed), removed=left)
 
     def _rebuilt(self, index: int) -> int | None:
         """The messages from `index` on are others; returns as `decide`."""
@@ -787,22 +783,22 @@ class View:
 
     def standing(self) -> list[tuple[int, list[Standing]]]:
         """The texts that hosts put there to stand, by their positions; each message is read once."""
-        roles = self.ledger.roles()
+        roles, start = self.ledger.roles(), self.looked.get("standing", 0)
         for at in self.ledger.with_kinds(*TEXTS):
-            if at >= self._read_upto and roles[at] != _ASSISTANT:
+            if at >= start and roles[at] != _ASSISTANT:
                 if texts := standing_in(self.messages[at]):
                     self._standing[at] = texts
-        self._read_upto = len(self.messages)
+        self.looked["standing"] = len(self.messages)
         return [*self._standing.items()]
 
     def images(self) -> int:
         """Images of the request, those in tool results too; each message is looked at once."""
         count = len(self.messages)
-        for at in range(self._counted_upto, count):
+        for at in range(self.looked.get("images", 0), count):
             if self.ledger.message(at).flags & _HAS_MEDIA:
                 if images := sum(map(_images_of, self.ledger.blocks(at))):
                     self._images[at] = images
-        self._counted_upto = count
+        self.looked["images"] = count
         return sum(self._images.values())
 
     def images_in(self, result: Result) -> int:
@@ -843,15 +839,6 @@ class View:
         names = names_of([result for result, _ in chosen])
         report = self.report_since(stage, why, before, changed)
         return replace(report, records=tuple(lines), failures=failures, **names)
-
-    def rearranged(
-        self, stage: str, why: str, parts: Parts, *, standing: bool = True
-    ) -> StageReport:
-        """Rebuild the view (see `rearrange`) and report what that did; without `standing`, the host's texts go with their messages."""
-        before = self.ledger.tokens()
-        changed, removed, count = self.rearrange(parts, standing=standing)
-        report = self.report_since(stage, why, before, changed)
-        return replace(report, removed_messages=count, removed=removed)
 
     def report_since(
         self, stage: str, why: str, before: int, changed: int | None = None

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from ullage._engine.transcript_lines import parse_line
 from ullage._start import hashlib
 from ullage.compaction.job import SESSION_MEMORY
 from ullage.counting.calibration import Correction, Weights
@@ -126,6 +127,17 @@ def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> 
     return state
 
 
+@contextmanager
+def state_read(field: str = "saved") -> Iterator[None]:
+    """Around what reads a stored state: a part that is missing or of another type is an `InvalidPolicy`, wherever it is noticed."""
+    try:
+        yield
+    except UllageError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as exc:
+        raise InvalidPolicy(field, type(exc).__name__, f"cannot be read: {exc}") from exc
+
+
 # A view as plain JSON, and back: the remaining history, what levels made, every decision.
 
 
@@ -218,7 +230,7 @@ def _rows(view: View, last: Sequence[Any], start: int) -> dict[str, list[Any]]:
 def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weights | None) -> View:
     """The view that `dump_view` was given; an `InvalidPolicy` if this is no such form, or names a message that the history does not have."""
     view = View(weights)
-    try:
+    with state_read("saved.view"):
         for name, stage, text in stored["decisions"]:
             view.decisions[name] = Decision(name, stage, text)
         view.added_texts = {int(at): list(texts) for at, texts in stored["added_texts"]}
@@ -230,8 +242,6 @@ def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weigh
         view.rewrites = stored["rewrites"]
         view.bases = {source: int(tokens) for source, tokens in stored["bases"]}
         view.times = {int(at): int(came) for at, came in stored.get("times", ())}
-    except (KeyError, TypeError, ValueError, IndexError) as exc:
-        raise InvalidPolicy("saved.view", type(exc).__name__, f"cannot be read: {exc}") from exc
     return view
 
 
@@ -322,21 +332,6 @@ def _settings_of(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _seldom_mark(machine: Machine) -> tuple[Any, ...]:
-    """Equal as long as `_settings_of` is, and all of `_turn_of` but what `Journal._change` looks at in each turn.
-
-    Nearly always the same objects, of which none is looked into.
-    """
-    tracking = machine.tracking
-    return (
-        machine.model, machine.source, machine.provider, machine.thinking, machine.stated_policy,
-        machine.tools, *machine.stated_window.items(), *machine.overhead.values(), *machine.pins.values(),
-        tracking.failures, tracking.refills, tracking.compactions, tracking.compacted_turn,
-        tracking.last_failure, tracking.model_failures, tracking.model_rested, machine.recovered,
-        len(machine.steps_tried), machine.learned_limit, len(machine.call_ids.came_as),
-    )  # fmt: skip
-
-
 def _turn_of(machine: Machine) -> dict[str, Any]:
     """What a message or a request changes."""
     tracking, figure, renamed = machine.tracking, machine.figure, machine.call_ids.came_as
@@ -358,17 +353,6 @@ _TRACKED = tuple(tracked.name for tracked in dataclasses.fields(Tracking))
 
 def _states_of(machine: Machine) -> dict[str, Any]:
     return {name: state.dump() for name, state in machine.states.items()}
-
-
-@contextmanager
-def state_read() -> Iterator[None]:
-    """Around what reads a stored state: a part that is missing or of another type is an `InvalidPolicy`, wherever it is noticed."""
-    try:
-        yield
-    except UllageError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError) as exc:
-        raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
 
 
 def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None) -> None:
@@ -540,8 +524,7 @@ class Journal:
     Attributes:
         state: According to the log; changed in place by the next decision, unless a call holds it.
         holds: Calls that may go back to the state as it was when they began.
-        messages: How many messages of the history are in the log.
-        offsets: Where the line of each begins, in bytes; negative: it has none of its own.
+        offsets: Where the line of each message that is in the log begins, in bytes; negative: it has none of its own.
         since: What came after the state.
     """
 
@@ -556,16 +539,13 @@ class Journal:
     ) -> None:
         self.log, self.owned, self._ids = log, owned, ids
         self.state: dict[str, Any] = {}
-        self.messages = self.reports = self.records = 0
+        self.reports = self.records = 0
         self.offsets = array("q")
         self.since = Since({}, [])
         self._base = False
         self.holds = 0
         self._mark: ViewMark | None = None
         self._looks = -1
-        self._seldom: tuple[Any, ...] = ()
-        self._correction: Correction | None = None
-        self.made_uuids: dict[str, str] = {}  # uuids of what levels made, by key
         self.recorder: Recorder | None = None
         self.model = model
         # Writes one line, and says where it begins.
@@ -583,9 +563,14 @@ class Journal:
     def goes_on(self, machine: Machine, state: Mapping[str, Any], offsets: Iterable[int]) -> None:
         """The log holds this state already, the machine's account, and messages that begin there."""
         self.offsets = array("q", offsets)
-        self.state, self.made_uuids = dict(state), dict(state.get("made", {}))
-        self.messages = len(self.offsets)
+        self.state = dict(state)
         self.reports, self.records = len(machine.reports), machine.record_count
+
+    @property
+    def made_uuids(self) -> Mapping[str, str]:
+        """Uuids of what levels made, by key."""
+        names: Mapping[str, str] = self.state.get("made", {})
+        return names
 
     # ---- writing -----------------------------------------------------------------------------
 
@@ -599,7 +584,7 @@ class Journal:
             LogConflict: Another process changed the log; nothing was written.
             StoreError: The log could not be written; it is as it was.
         """
-        at, count = self.messages, len(machine.history)
+        at, count = len(self.offsets), len(machine.history)
         if count - at == 1:
             mark = {"at": at, "answer": True} if answer else {"at": at}
             self.offsets.append(self._put(self._line(machine, at, self.log.leaf, mark)))
@@ -612,7 +597,6 @@ class Journal:
             return False
         if answer:
             self.since.answers[count - 1] = count - at
-        self.messages = count
         return True
 
     def rested(self, machine: Machine, count: int, tokens: int, now_ms: int | None) -> bool:
@@ -622,7 +606,7 @@ class Journal:
         """
         with self.log.one_writer:
             # Another thread may have added since.
-            if not count == len(machine.history) == self.messages or not self._holds(machine):
+            if not count == len(machine.history) == len(self.offsets) or not self._holds(machine):
                 return False
             number = machine.requests
             fields = {"at": count, "number": number, "tokens": tokens, "now_ms": now_ms}
@@ -661,8 +645,7 @@ class Journal:
             if not same_view:
                 uuids, new = self._lines_of_made(machine, self._leaf(lines))
                 lines += new
-            seldom = _seldom_mark(machine)
-            change = self._change(machine, others, uuids, plain=seldom == self._seldom)
+            change = self._change(machine, others, uuids)
             account = told_since(machine, self.reports, self.records)
             request = request if self.recorder else None
             if not (change or lines or account["reports"] or account["records"] or request):
@@ -673,14 +656,13 @@ class Journal:
             if what == "begin" and machine.let_go[0]:
                 head["let_go"] = list(machine.let_go)
             lines.append({**head, "state": change, **account})
-            names = {**self.made_uuids, **uuids} if uuids else self.made_uuids
+            names = (*self.made_uuids, *uuids)
             record = self._recorded(machine, request, names) if request else None
             starts = self._write(lines, record)
-            self.offsets.extend(starts[: len(machine.history) - self.messages])
+            self.offsets.extend(starts[: len(machine.history) - len(self.offsets)])
             self.state = patch(self.state, change, in_place=not self.holds)
-            self.made_uuids, self._base, self.since = names, False, Since({}, [])
-            self._mark, self._looks, self._seldom = mark_of(view), machine.looks, seldom
-            self._correction, self.messages = machine.correction, len(machine.history)
+            self._base, self.since = False, Since({}, [])
+            self._mark, self._looks = mark_of(view), machine.looks
             self.reports, self.records = len(machine.reports), machine.record_count
         if uuids:  # a compaction must be on the disk
             self.log.sync()
@@ -732,46 +714,25 @@ class Journal:
         )
 
     def _change(
-        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str], *, plain: bool
+        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str]
     ) -> dict[str, Any]:
-        """The decision since the newest line: how the state in the log has changed, at the cost of what did.
-
-        `plain`: what `_seldom_mark` speaks of is as it was.
-        """
+        """The decision since the newest line: how the state in the log has changed; of the view, at the cost of what did."""
         state = self.state
         if not state:
             return diff({}, {**state_of(machine), **others, "made": {**self.made_uuids, **uuids}})
         view = view_change(machine.view, state["view"], self._mark)
-        keys: dict[str, Any] = {"view": view} if view else {}
-        now: dict[str, Any] = {}
-        if plain:
-            count, turns, figure = len(machine.history), machine.tracking.turns, machine.figure
-            if count != state["count"]:
-                keys["count"] = {"is": count}
-            if turns != state["tracking"]["turns"]:
-                keys["tracking"] = {"keys": {"turns": {"is": turns}}}
-            if machine.requests != state["requests"]:
-                keys["requests"] = {"is": machine.requests}
-            if machine.correction is not self._correction:
-                now["correction"] = machine.correction.dump()
-            now["figure"] = list(figure) if figure else None
-        else:
-            now = _turn_of(machine)
-        now |= others
+        now = {**_turn_of(machine), **others, **_settings_of(machine)}
         if uuids:
             now["made"] = {**self.made_uuids, **uuids}
-        if not plain:
-            now |= _settings_of(machine)
         # Summaries of spans come in at any moment.
         if self._looks != machine.looks or machine.policy.collapse.enabled:
             now["states"] = _states_of(machine)
-        return _changed_keys(state, now, keys)
+        return _changed_keys(state, now, {"view": view} if view else {})
 
     def begin(self, machine: Machine, others: Mapping[str, Any], *, base: bool = False) -> None:
         """Write the whole state, with which a manager begins; `base`: its history is what a resume of the log shows up to here."""
-        self.messages = len(machine.history) if base else 0
         self._base = base
-        self.offsets = array("q", [-1] * self.messages)
+        self.offsets = array("q", [-1] * (len(machine.history) if base else 0))
         self.commit(machine, others, "begin")
 
     def message(self, at: int) -> Added | None:
@@ -791,8 +752,7 @@ class Journal:
 
     def rewound(self, count: int) -> None:
         """Only so many messages of the history are left; `without` takes the others out of the transcript's context."""
-        self.messages = min(self.messages, count)
-        del self.offsets[self.messages :]
+        del self.offsets[count:]
         if self.recorder is not None:
             self.recorder = self.recorder.again()  # it knows messages that are not there any more
 
@@ -809,7 +769,7 @@ class Journal:
     def _waiting(self, machine: Machine) -> list[Line]:
         """Lines of messages that the log does not hold yet; they count only with a manager's line after them."""
         lines = list[Line]()
-        for at in range(self.messages, len(machine.history)):
+        for at in range(len(self.offsets), len(machine.history)):
             lines.append(self._line(machine, at, self._leaf(lines), {"at": at, "waits": True}))
         return lines
 
@@ -1091,13 +1051,7 @@ def _lines(log: TranscriptLog) -> Iterator[tuple[int, bytes]]:
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
-    try:
-        entry = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        try:
-            entry = json.loads(line)  # lone surrogates
-        except ValueError:
-            return {}
+    entry = parse_line(line)
     return entry if isinstance(entry, dict) else {}
 
 

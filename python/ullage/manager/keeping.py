@@ -237,8 +237,8 @@ class Keeper:
         clock: Callable[[], int | None],
         record: bool,
     ) -> None:
-        self._machine, self._host, self._writer, self._followed = machine, host, writer, followed
-        self._clock, self._record, self._ids = clock, record, new_uuid
+        self.machine, self.host, self.writer, self.followed = machine, host, writer, followed
+        self.clock, self._record, self._ids = clock, record, new_uuid
         self._journal: Journal | None = None
         self.sent: Request | None = None
         self._recorded: Request | None = None  # the newest request that is in the log
@@ -252,21 +252,21 @@ class Keeper:
         """All that the next request depends on, but for the messages, as plain JSON: saved, written and restored as one."""
         from ullage.manager.journal import state_of
 
-        return {**state_of(self._machine), **self._others()}
+        return {**state_of(self.machine), **self._others()}
 
     def saved(self, *, history: bool) -> dict[str, Any]:
         """The state with the account of what happened, for `load`; `history`: with the messages."""
         from ullage.manager.journal import dump
 
-        self.name(range(len(self._machine.history)))
-        return {**dump(self._machine, history=history), **self._others()}
+        self.name(range(len(self.machine.history)))
+        return {**dump(self.machine, history=history), **self._others()}
 
     def load(self, saved: Mapping[str, Any], history: Sequence[Item] | None) -> None:
         """Go on from a state that was saved, which may be an `InvalidPolicy`; what it does not speak of stays as it is."""
         from ullage.manager.journal import load, state_read
 
         with state_read():
-            load(self._machine, saved, history)
+            load(self.machine, saved, history)
             self._load_others(saved)
 
     def put(self, state: Mapping[str, Any], history: Sequence[Item]) -> None:
@@ -274,23 +274,23 @@ class Keeper:
         from ullage.manager.journal import set_state, state_read
 
         with state_read():
-            set_state(self._machine, state, history)
+            set_state(self.machine, state, history)
             self._load_others(state)
 
     def _others(self) -> dict[str, Any]:
         """The state of what is not in the machine: the last step before a request leaves, the notes, the framework's list."""
-        state: dict[str, Any] = {"outgoing": self._writer.dump(self._machine)}
-        notes = getattr(self._host.memory, "dump", None)
+        state: dict[str, Any] = {"outgoing": self.writer.dump(self.machine)}
+        notes = getattr(self.host.memory, "dump", None)
         if callable(notes):
             state["memory"] = notes()
-        return {**state, "followed": self._followed.dump()}
+        return {**state, "followed": self.followed.dump()}
 
     def _load_others(self, stored: Mapping[str, Any]) -> None:
-        self._writer.load(self._machine, stored.get("outgoing") or {})
-        load_notes = getattr(self._host.memory, "load", None)
+        self.writer.load(self.machine, stored.get("outgoing") or {})
+        load_notes = getattr(self.host.memory, "load", None)
         if callable(load_notes) and isinstance(stored.get("memory"), Mapping):
             load_notes(deepcopy(stored["memory"]))
-        self._followed.load(stored.get("followed") or {})
+        self.followed.load(stored.get("followed") or {})
 
     # ---- a log -------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class Keeper:
         """Begin a log with this conversation; a `LogConflict` if it holds one already."""
         from ullage.manager.journal import ReadJournal
 
-        with opened_log(log, self._clock, create=True) as (opened, owned):
+        with opened_log(log, self.clock, create=True) as (opened, owned):
             # A log of another program counts too: what it holds would be taken for this conversation's beginning.
             if opened.leaf is not None or ReadJournal(opened).state:
                 raise LogConflict(
@@ -315,14 +315,14 @@ class Keeper:
     def adopt(self, log: TranscriptLog, *, owned: bool) -> None:
         """Go on from a transcript that no manager wrote, with what a resume shows as the history."""
         for entry in log.resume().entries:
-            self._machine.add(entry)
+            self.machine.add(entry)
         self._begin(log, owned=owned, base=True)
 
     def resume(self, log: TranscriptLog, read: ReadJournal, *, owned: bool) -> None:
         """Go on from a log that a manager wrote, as it was read."""
         from ullage.manager.journal import load_account, ms_of, state_read
 
-        machine, journal = self._machine, self._new_journal(log, owned=owned)
+        machine, journal = self.machine, self._new_journal(log, owned=owned)
         self.put(read.state, [added.item for added in read.history])
         machine.view.uuids = {
             at: added.uuid
@@ -343,19 +343,19 @@ class Keeper:
 
     def _begin(self, log: TranscriptLog, *, owned: bool, base: bool = False) -> None:
         journal = self._new_journal(log, owned=owned)
-        journal.begin(self._machine, self._others(), base=base)
+        journal.begin(self.machine, self._others(), base=base)
         self._use(journal)
 
     def _new_journal(self, log: TranscriptLog, *, owned: bool) -> Journal:
         from ullage.manager.journal import Journal
         from ullage.summarizers.extractive import model_asked
 
-        model = model_asked(self._host.summarizer)
+        model = model_asked(self.host.summarizer)
         return Journal(log, owned=owned, ids=self._ids, record=self._record, model=model)
 
     def _use(self, journal: Journal) -> None:
         self._journal, self.lock = journal, journal.log.one_writer
-        self._host.is_logged(journal.log)
+        self.host.is_logged(journal.log)
 
     def close(self) -> None:
         """Close the log, if it was opened here."""
@@ -366,7 +366,7 @@ class Keeper:
         """See `ContextManager.entries`."""
         from ullage.transcript.log import iso_of
 
-        history, view, entries = self._machine.history, self._machine.view, []
+        history, view, entries = self.machine.history, self.machine.view, []
         places = range(len(history))[start:]
         self.name(places)
         for at in places:
@@ -385,10 +385,10 @@ class Keeper:
 
     def lighten(self) -> None:
         """Let go of what left the view, after a request: messages that the log holds, names, times, what the repairer knows of them."""
-        dropped = trim_account(self._machine)
+        dropped = trim_account(self.machine)
         if self._journal is not None:
             self._journal.trimmed(*dropped)
-        machine, view = self._machine, self._machine.view
+        machine, view = self.machine, self.machine.view
         count = len(machine.history)
         left = count - len(view.messages)
         if abs(left - self._left) < _FEW:
@@ -397,7 +397,7 @@ class Keeper:
         shown = {source for source in view.sources if isinstance(source, int)}
         inside = {*shown, *(int(key) for key in view.sources if str(key).isdecimal()), count - 1}
         # Also without a log: of thinking that no request shows any more, nothing need be held.
-        self._writer.forget(machine, shown)
+        self.writer.forget(machine, shown)
         view.bases = {key: base for key, base in view.bases.items() if key in shown}
         if self._journal is None:
             return
@@ -415,7 +415,7 @@ class Keeper:
         """Have names and times of these messages of the history in memory again, which left it."""
         from ullage.manager.journal import ms_of
 
-        view, history, journal = self._machine.view, self._machine.history, self._journal
+        view, history, journal = self.machine.view, self.machine.history, self._journal
         if journal is None or not isinstance(history, History):
             return
         for at in positions:
@@ -432,7 +432,7 @@ class Keeper:
 
     def added(self, *, answer: bool = False) -> bool:
         """Write the message that was just added, if there is a log; false where that takes a `commit`. Raises as `Journal.added`."""
-        return self._journal is None or self._journal.added(self._machine, answer=answer)
+        return self._journal is None or self._journal.added(self.machine, answer=answer)
 
     def commit(self, what: str, more: Sequence[dict[str, Any]] = ()) -> None:
         """Write what has changed; if that fails, nothing has."""
@@ -447,9 +447,9 @@ class Keeper:
 
     def at_rest(self, count: int, tokens: int, now_ms: int | None) -> Request:
         """Make the next request, for which no level had anything to do at so many messages; where it cannot be written, it was not made."""
-        machine, journal = self._machine, self._journal
+        machine, journal = self.machine, self._journal
         try:
-            self.sent = request = prepare.at_rest(machine, self._writer, tokens, now_ms)
+            self.sent = request = prepare.at_rest(machine, self.writer, tokens, now_ms)
             # A repair may begin to bind thinking to requests.
             bare = self._derived and not (machine.provider.internal and request.repairs)
             if journal is not None and not (
@@ -466,17 +466,17 @@ class Keeper:
         return request
 
     def _commit(self, journal: Journal, what: str, more: Sequence[dict[str, Any]] = ()) -> None:
-        machine, others = self._machine, self._others()
+        machine, others = self.machine, self._others()
         request = self.sent if self.sent is not self._recorded else None
         journal.commit(machine, others, what, more, request)
         self._recorded = self.sent
-        outside = "memory" in others or self._writer.binds
+        outside = "memory" in others or self.writer.binds
         self._derived = not (outside or machine.policy.collapse.enabled or journal.recorder)
 
     def _take_back(self, journal: Journal) -> None:
         """Be as the log says."""
         self.sent = self._recorded
-        self.go_back(journal.state, journal.messages, since=journal.since)
+        self.go_back(journal.state, len(journal.offsets), since=journal.since)
 
     @contextmanager
     def whole(self, what: str, *, careful: bool = True) -> Iterator[None]:
@@ -485,7 +485,7 @@ class Keeper:
         What a call learned before one of Ullage's errors is kept, for example that a summarizer failed. `what`: for the log; `careful`: look
         back in memory too, where there is no log.
         """
-        machine, journal = self._machine, self._journal
+        machine, journal = self.machine, self._journal
         before: Mapping[str, Any] | None = None
         since: Since | None = None
         if journal is not None:
@@ -523,7 +523,7 @@ class Keeper:
 
         `since`: what the log holds after the state.
         """
-        machine, journal = self._machine, self._journal
+        machine, journal = self.machine, self._journal
         history, view = machine.history[:messages], machine.view
         if reports is None:
             reports = journal.reports if journal else 0
@@ -545,41 +545,41 @@ class Keeper:
 
         `later`: each with when it came, its name in the log, and how many up to it are an answer that was observed, which counts as one again.
         """
-        machine, sizes, requests = self._machine, list[int](), list(rests)[::-1]
+        machine, sizes, requests = self.machine, list[int](), list(rests)[::-1]
 
         def rest_again() -> None:
             while requests and requests[-1][0] == len(machine.history):
                 _, _, tokens, now_ms = requests.pop()
-                prepare.rest_again(machine, self._writer, tokens, now_ms)
+                prepare.rest_again(machine, self.writer, tokens, now_ms)
 
         rest_again()
         for item, at_ms, uuid, answer in later:
             sizes.append(int(machine.view.ledger.tokens()))
             machine.add(item, at_ms=at_ms, uuid=uuid)
-            self._writer.note_answer(machine)
+            self.writer.note_answer(machine)
             if answer:
                 machine.answered(machine.history[-1], sizes[-answer])
             rest_again()
 
     def rewind(self, count: int) -> None:
         """See `ContextManager.rewind`."""
-        journal, machine = self._journal, self._machine
+        journal, machine = self._journal, self.machine
         # Messages that stay come back into the view, where lines of a transcript name them.
         self.name(range(len(machine.history)))
         back = range(max(0, count), len(machine.history))
         # The log calls them so; afterwards the machine does not know them.
         names = [] if journal is None else journal.names(machine, back)
-        self._writer.note_imported(machine)
+        self.writer.note_imported(machine)
         before, items = machine.view, machine.history[max(0, count) :]
         uuids, times = dict(before.uuids), dict(before.times)
-        followed = self._followed
+        followed = self.followed
         prints, ends = followed.prints, followed.ends
         rewind(machine, count)
         # Of a list that a framework keeps what stood for removed messages is read again.
         followed.cut(bisect_right(ends, count))
         if journal is None:
             return
-        messages, offsets = journal.messages, journal.offsets[:]
+        offsets = journal.offsets[:]
         journal.rewound(count)
         # What a compaction stood for has come back whole: the line names what is in the context again.
         shown = None if machine.view is before else journal.names(machine, range(count))
@@ -589,7 +589,7 @@ class Keeper:
             machine.history.extend(items)
             machine.view.uuids, machine.view.times = uuids, times
             followed.prints, followed.ends = prints, ends
-            journal.messages, journal.offsets = messages, offsets
+            journal.offsets = offsets
             self._take_back(journal)
             raise
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ullage._engine import core
 from ullage._start import NamedTuple, orjson
-from ullage.compaction.effects_runner import Providers, arun_flow, run_flow_on_thread
+from ullage.compaction.effects_runner import Providers, flow_work
 from ullage.counting.calibration import Weights, weights_for
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings
 from ullage.effects import Effect, Flow
-from ullage.effects.background import BackgroundRunner, BackgroundWork
+from ullage.effects.background import BackgroundRunner, Mode
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.levels import pipeline
 from ullage.messages import METADATA_TYPES, Item
@@ -346,15 +346,10 @@ class BackgroundFlow:
             return
         self._end()
         self._flow, self._host, self._in_loop = flow, host, in_loop
-        if not in_loop:
+        if in_loop:
+            self._submit(flow, partial(self._task_ended, flow), "auto")
+        else:
             self._step(partial(next, flow))
-            return
-        work = BackgroundWork(
-            lambda cancel: run_flow_on_thread(flow, host.summarizer, host, host.listeners),
-            lambda cancel: arun_flow(flow, host, host.listeners),
-            done=partial(self._task_ended, flow),
-        )
-        self._background.submit(work)
 
     def go_on(self) -> None:
         """Take the steps that the answers so far allow; never waits. Raises what the flow raises."""
@@ -384,14 +379,12 @@ class BackgroundFlow:
         except BaseException:
             self._end()
             raise
+        self._submit(_one(effect), self._answers.append, "thread")
+
+    def _submit(self, flow: Flow[Any], done: Callable[[Any], None], mode: Mode) -> None:
         host = self._host
-        work = BackgroundWork(
-            lambda cancel: run_flow_on_thread(
-                _one(effect), host.summarizer, host, host.listeners, cancel=cancel
-            ),
-            done=self._answers.append,
-        )
-        self._background.submit(work, mode="thread")
+        work = flow_work(lambda: flow, host.summarizer, host.listeners, done=done)
+        self._background.submit(work, mode=mode)
 
     def _task_ended(self, flow: Flow[Any], result: object) -> None:
         if self._flow is flow:
@@ -435,14 +428,11 @@ class Host:
     offload: OffloadStore | None = None
     memory: Any = None
     hooks: Any = None
-    providers: Providers = field(default_factory=Providers)
     options: dict[str, Any] = field(default_factory=dict)
     listeners: tuple[Listener, ...] = ()
     ahead: Ahead | None = None
     background: BackgroundFlow = field(default_factory=BackgroundFlow)
     logged: bool = False
-    # A compaction is installed nowhere else: its lines are written when the call ends.
-    store: None = None
 
     def is_logged(self, log: TranscriptLog) -> None:
         """From now on the conversation is in a log, whose path hooks and the model get unless the host named another."""

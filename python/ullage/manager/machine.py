@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -111,7 +112,7 @@ class Tracking:
 def decided(machine: Machine) -> Decided:
     """Whether an automatic compaction is due (WIN-5, AUTO-1); a pure look at any moment."""
     tokens, limit = machine.tokens, machine.window.threshold
-    code, why = _obstacle(machine)
+    code, why = obstacle(machine)
     if code:
         fills = machine.usage().by_category if code == "refills" else {}
         return Decided(False, why, code, tokens, limit, fills)
@@ -122,18 +123,10 @@ def decided(machine: Machine) -> Decided:
 
 def can_compact(machine: Machine) -> bool:
     """Whether nothing speaks against an automatic compaction, whatever the size."""
-    return not _obstacle(machine)[0]
+    return not obstacle(machine)[0]
 
 
-def due_at_last(machine: Machine, tokens: int) -> bool:
-    """Whether there is no room left while collapse stands in for a compaction, or compactions rest: one may come after all (AUTO-7)."""
-    if tokens <= min(machine.window.effective, machine.last_resort_tokens):
-        return False
-    waits = _obstacle(machine)[0] in ("collapse", "refills")
-    return waits and not _obstacle(machine, last_resort=True)[0]
-
-
-def _obstacle(machine: Machine, *, last_resort: bool = False) -> tuple[str, str]:
+def obstacle(machine: Machine, *, last_resort: bool = False) -> tuple[str, str]:
     """Why nothing automatic is done, whatever the size; empty if there is no such reason."""
     auto, tracking = machine.policy.auto, machine.tracking
     if not machine.window.autocompact:
@@ -455,17 +448,19 @@ class Machine:
             policy = policy.change({"collapse.enabled": collapse})
         # As the host gave it, and what differs from its preset; `policy` is fitted to the window.
         self.stated_policy, self.stated_changes = policy, policy.changes()
-        # The conversation.
+        self._begin(model)
+
+    def _begin(self, model: Model) -> None:
         self.history: MutableSequence[Item] = []
         self.view = View(weights_for(model))
-        self.states = pipeline.fresh_states(levels)
+        self.states = pipeline.fresh_states(self.levels)
         self.reports: list[StageReport] = []
         self.let_go = (0, 0)  # reports that are no longer kept; request of the newest
         # Records of requests; of the newest only tuples with the length of the view in the last place. What each was spent on is
         # worked out when somebody asks, or before the view changes in another way than by growing (`settle`).
         self._records: list[RequestRecord] = []
         self._noted: list[tuple[Any, ...]] = []
-        self.tally = Tally(overhead)
+        self.tally = Tally(self.overhead)
         self.pins: dict[str, Pin] = {}
         self.call_ids = CallIds()
         self.tracking = Tracking()
@@ -483,8 +478,8 @@ class Machine:
         self.resting_until: Rest | None = None
         self.looks = 0
         self.set_window(model)
-        if context_management is not None:
-            self.state(ContextEdits).config = dict(context_management)
+        if self.context_management is not None:
+            self.state(ContextEdits).config = dict(self.context_management)
 
     def change_form(self, provider: Provider) -> None:
         """Read and write messages in this form from now on."""
@@ -494,19 +489,10 @@ class Machine:
 
     def fresh(self) -> Machine:
         """A conversation of the same settings before its first message."""
-        return Machine(
-            model=replace(self.model, context_window=self.table_window),
-            policy=self.stated_policy,
-            settings=self.settings,
-            overhead=dict(self.overhead),
-            source=self.source,
-            provider=self.provider,
-            tools=self.tools,
-            thinking=self.thinking,
-            levels=self.levels,
-            stated_window=self.stated_window,
-            context_management=self.context_management,
-        )
+        fresh = copy(self)
+        fresh.overhead = dict(self.overhead)
+        fresh._begin(replace(self.model, context_window=self.table_window))
+        return fresh
 
     @property
     def manual_thinking(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
-from ullage.compaction.effects_runner import Providers, arun_flow, run_flow
+from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.counting.calibration import measure_of
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import Window, WindowSettings, warn_without_trigger
@@ -57,7 +57,7 @@ _REPEATED = frozenset(("thinking",))
 _WRITERS = ("summarizer", "line_summarizer", "fallback")
 """Arguments that may be a line such as `anthropic:claude-haiku-4-5`."""
 
-_OF_JOBS = ("keep", "redact", "template", "session_id", "transcript_path", "cwd")
+_OF_JOBS = ("keep", "providers", "redact", "template", "session_id", "transcript_path", "cwd")
 """Arguments that go on to every compaction."""
 
 
@@ -154,7 +154,6 @@ class ContextManager:
             offload=arguments["store"],
             memory=memory,
             hooks=arguments["hooks"],
-            providers=arguments["providers"] or Providers(),
             listeners=listeners,
             options={name: arguments[name] for name in _OF_JOBS},
             ahead=ahead,
@@ -164,9 +163,10 @@ class ContextManager:
             memory.listen(listeners)
         self._arguments, self._clock = arguments, arguments["clock"] or now_in_ms
         self._exclusive, self._marks = ExclusiveGuard(), Marks(self.machine.levels)
-        parts, followed = self._conversation, Followed()
-        self._keeper = Keeper(*parts, followed, clock=self._clock, record=arguments["record"])
-        self._lists = WholeLists(*parts, self._marks, self._keeper, followed, self._clock)
+        self._keeper = Keeper(
+            *self._conversation, Followed(), clock=self._clock, record=arguments["record"]
+        )
+        self._lists = WholeLists(self._keeper, self._marks)
         if log is not None:
             self._keeper.begin(log)
 
@@ -904,10 +904,10 @@ class ContextManager:
         return prepare.prepare(*self._conversation, self._marks, now)
 
     def _run(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
-        return run_flow(flow, self.host, self.host.listeners, cancel=cancel)
+        return run_flow(flow, self.host.listeners, cancel=cancel)
 
     async def _arun(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
-        return await arun_flow(flow, self.host, self.host.listeners, cancel=cancel)
+        return await arun_flow(flow, self.host.listeners, cancel=cancel)
 
     def __repr__(self) -> str:
         machine = self.machine

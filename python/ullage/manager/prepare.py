@@ -23,7 +23,7 @@ from ullage.levels.drop_stale_thinking import after
 from ullage.levels.level import NEVER, Goal, Level, Rest
 from ullage.levels.view import NESTED_MEDIA, Made, StageReport, View, is_replaced
 from ullage.manager.known import Host
-from ullage.manager.machine import Machine, can_compact, decided, due_at_last
+from ullage.manager.machine import Machine, can_compact, decided, obstacle
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
 from ullage.policy import KeepPolicy
@@ -266,8 +266,13 @@ def look_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     Nothing is written ahead for a summarizer without a model (it takes milliseconds), where session
     notes come first, or where PreCompact hooks have a say about the instructions.
     """
-    ahead, percent = host.ahead, machine.policy.auto.background_percent
-    if ahead is None or percent == 0 or not _wanted(host):
+    ahead, percent, hooks = host.ahead, machine.policy.auto.background_percent, host.hooks
+    if ahead is None or percent == 0 or host.memory is not None:
+        return
+    before = (
+        hooks.get("pre_compact") if isinstance(hooks, dict) else getattr(hooks, "pre_compact", ())
+    )
+    if before or not asks_outside(host.summarizer):
         return
     ahead.drop_outdated(machine.view.messages)
     decision = decided(machine)
@@ -280,19 +285,11 @@ def look_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     from ullage.observe.events import BackgroundStarted
 
     event = BackgroundStarted(tokens=decision.tokens, trigger_tokens=decision.limit_tokens)
-    Performer(listeners=host.listeners)(Emit(event))
+    Performer(host.listeners)(Emit(event))
     ahead.start(job, in_loop=asynchronous)
 
 
-def _wanted(host: Host) -> bool:
-    hooks = host.hooks
-    before = (
-        hooks.get("pre_compact") if isinstance(hooks, dict) else getattr(hooks, "pre_compact", ())
-    )
-    return asks_outside(host.summarizer) and host.memory is None and not before
-
-
-def take_prewritten(machine: Machine, host: Any) -> Flow[Prewritten | None]:
+def take_prewritten(machine: Machine, host: Host) -> Flow[Prewritten | None]:
     """The summary that was written ahead, if it still fits; one that is being written is waited for."""
     if host.ahead is None:
         return None
@@ -300,8 +297,7 @@ def take_prewritten(machine: Machine, host: Any) -> Flow[Prewritten | None]:
     while host.ahead.running and left > 0:
         yield Call(host.ahead.wait, (SLICE_SECONDS,))
         left -= SLICE_SECONDS
-    prewritten: Prewritten | None = host.ahead.take(machine.view.messages)
-    return prewritten
+    return host.ahead.take(machine.view.messages)
 
 
 class Autocompaction:
@@ -326,18 +322,25 @@ class Autocompaction:
     def due(self, tokens: int) -> bool:
         """Whether an automatic compaction is due at this size (WIN-5, AUTO-1), or pays since the cache has run out (COST-3)."""
         machine = self._machine
-        full = tokens >= machine.window.threshold and can_compact(machine)
-        return full or is_due_idle(machine, self._host, tokens)
+        if tokens >= machine.window.threshold and can_compact(machine):
+            return True
+        now_ms = machine.now_ms
+        if now_ms is None or not 0 < idle_mark(machine) <= tokens:
+            return False
+        return 0 < _idle_end(machine, self._host, tokens, cold=True) < now_ms
 
     def due_at_last(self, tokens: int) -> bool:
         """Whether context collapse could not make enough room, or there is none left while compactions rest (AUTO-7)."""
-        return due_at_last(self._machine, tokens)
+        machine = self._machine
+        if tokens <= min(machine.window.effective, machine.last_resort_tokens):
+            return False
+        waits = obstacle(machine)[0] in ("collapse", "refills")
+        return waits and not obstacle(machine, last_resort=True)[0]
 
     def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
         """Memory first, then a full summary. A failure is counted, never raised."""
         from ullage.compaction.flow import compaction_flow
         from ullage.compaction.job import SESSION_MEMORY
-        from ullage.compaction.prefetch import fitted
 
         machine, host = self._machine, self._host
         self.result = None
@@ -350,7 +353,9 @@ class Autocompaction:
         if rests and job.fallback is not None:
             job = replace(job, summarizer=job.fallback, fallback=None)
         try:
-            result = yield from compaction_flow(job if ready is None else fitted(job, ready))
+            if ready is not None:
+                job = replace(job, summarizer=ready, direction="up_to", at=ready.at, keep=None)
+            result = yield from compaction_flow(job)
         except CompactionError as exc:
             if exc.code == "aborted":
                 raise
@@ -393,41 +398,25 @@ def idle_mark(machine: Machine) -> int:
 def idle_from(machine: Machine, host: Host) -> int | None:
     """From when on a compaction while idle pays, in milliseconds since the epoch; `None`: it does not, or no time is known."""
     percent = machine.policy.auto.idle_percent or USUAL_IDLE_PERCENT
-    asks, tokens = asks_outside(host.summarizer), machine.tokens
-    used, life = _last_used_ms(machine), life_ms(machine.model, machine.policy)
-    if not used or not life or tokens * 100 < machine.window.threshold * percent:
+    if machine.tokens * 100 < machine.window.threshold * percent:
         return None
-    if not _may_idle(machine, tokens, asks=asks, cold=False):
-        return None
-    return used + max(0, life - LEAD_MS) if asks else used + life
+    end = _idle_end(machine, host, machine.tokens, cold=False)
+    lead = LEAD_MS if asks_outside(host.summarizer) else 0
+    return end - min(lead, life_ms(machine.model, machine.policy)) if end else None
 
 
-def is_due_idle(machine: Machine, host: Host, tokens: int) -> bool:
-    """Whether a request of this size is preceded by a compaction since the cache has run out."""
-    mark, now_ms = idle_mark(machine), machine.now_ms
-    if not mark or tokens < mark or now_ms is None:
-        return False
-    used, life = _last_used_ms(machine), life_ms(machine.model, machine.policy)
-    if not used or not life or now_ms <= used + life:
-        return False
-    return _may_idle(machine, tokens, asks=asks_outside(host.summarizer), cold=True)
-
-
-def _may_idle(machine: Machine, tokens: int, *, asks: bool, cold: bool) -> bool:
-    """Nothing speaks against an automatic compaction, none was made a moment ago, and it pays."""
-    since, auto = machine.tracking.turns_since, machine.policy.auto
-    if not can_compact(machine) or (since is not None and since <= auto.refill_turns):
-        return False
-    overhead = machine.overhead_tokens
-    return idle_pays(
-        tokens, machine.model, machine.policy, overhead_tokens=overhead, asks=asks, cold=cold
-    )
-
-
-def _last_used_ms(machine: Machine) -> int:
-    """When the newest request was made, or else its answer came; 0: unknown."""
+def _idle_end(machine: Machine, host: Host, tokens: int, *, cold: bool) -> int:
+    """When the provider's cache runs out, if nothing speaks against a compaction, none was made a moment ago, and it pays; else 0, also for an unknown time."""
+    model, policy, since = machine.model, machine.policy, machine.tracking.turns_since
+    # Used when the newest request was made, or else when its answer came.
     sent = machine.records[-1].at_ms if machine.records else None
-    return sent or machine.view.answered_ms()
+    used, life = sent or machine.view.answered_ms(), life_ms(model, policy)
+    recent = since is not None and since <= policy.auto.refill_turns
+    if not used or not life or recent or not can_compact(machine):
+        return 0
+    overhead, asks = machine.overhead_tokens, asks_outside(host.summarizer)
+    pays = idle_pays(tokens, model, policy, overhead_tokens=overhead, asks=asks, cold=cold)
+    return used + life if pays else 0
 
 
 def compact_idle(machine: Machine, host: Host, now_ms: int | None) -> Flow[StageReport | None]:
@@ -562,7 +551,6 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
         fallback=host.fallback,
         trigger=trigger,
         hooks=host.hooks,
-        providers=host.providers,
         pins=machine.pins.values(),
         policy=machine.policy,
         **options,

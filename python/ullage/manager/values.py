@@ -16,9 +16,7 @@ from ullage.providers.registry import Provider
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
     from ullage.legality.draft import Repair
-    from ullage.levels.level import Extras
     from ullage.manager.request_writer import CacheMarks
-    from ullage.providers.registry import Provider
     from ullage.requests.to_request import Outgoing
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ from ullage._engine import core
 from ullage._start import Frozen, NamedTuple, hashlib, loaded, orjson
 from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
+from ullage.facts.words import blocks_of
 from ullage.levels.view import StageReport
 from ullage.manager import prepare
 from ullage.manager.machine import as_bytes, as_given
@@ -24,10 +25,7 @@ from ullage.providers._common import normal_form
 
 if TYPE_CHECKING:
     from ullage.manager.keeping import Keeper
-    from ullage.manager.known import Host
-    from ullage.manager.machine import Machine
     from ullage.manager.manager import ContextManager
-    from ullage.manager.request_writer import RequestWriter
     from ullage.providers.registry import Provider
 
 
@@ -253,18 +251,10 @@ OFTEN = 64
 class WholeLists:
     """Follows a list that somebody else keeps; see `ContextManager.view`."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        host: Host,
-        writer: RequestWriter,
-        marks: Marks,
-        keeper: Keeper,
-        followed: Followed,
-        clock: Callable[[], int | None],
-    ) -> None:
-        self._machine, self._host, self._writer, self._marks = machine, host, writer, marks
-        self._keeper, self._followed, self._clock = keeper, followed, clock
+    def __init__(self, keeper: Keeper, marks: Marks) -> None:
+        self._keeper, self._marks, self._clock = keeper, marks, keeper.clock
+        self._machine, self._host, self._writer = keeper.machine, keeper.host, keeper.writer
+        self._followed = keeper.followed
         self._rules: _Rules | None = None
 
     def follow(self, items: Sequence[Item], turns: ContextManager) -> Flow[ListView]:
@@ -344,7 +334,7 @@ class WholeLists:
             # Parts of one answer, as the Responses API has them: the last says that the answer is whole.
             last = answers and (at + 1 == len(items) or not speaks(items[at + 1]))
             (turns.observe if last else turns.add)(items[at])
-            followed.prints.append(prints.of(at))
+            followed.prints.append(prints[at])
             followed.ends.append(len(self._machine.history))
         if self._followed.asked != len(items) or self._followed.mark != self._mark():
             request = yield from self._request()
@@ -491,10 +481,12 @@ class WholeLists:
     def _calls_before(self, messages: Sequence[Item]) -> list[Item]:
         """A user's word and an answer with the calls whose results are among the messages."""
         view, calls = self._machine.view, []
-        for name in (str(block.get("tool_use_id")) for block in _blocks(messages, "tool_result")):
-            place = view.ledger.find_call(name)
-            answers = () if place is None else (view.messages[place[0]],)
-            calls += [one for one in _blocks(answers, "tool_use") if one.get("id") == name][:1]
+        for block in chain.from_iterable(map(blocks_of, messages)):
+            name = str(block.get("tool_use_id"))
+            place = view.ledger.find_call(name) if block.get("type") == "tool_result" else None
+            answered = [] if place is None else blocks_of(view.messages[place[0]])
+            own = (one for one in answered if one.get("type") == "tool_use")
+            calls += [one for one in own if one.get("id") == name][:1]
         if not calls:
             return []
         return [{"role": "user", "content": "."}, {"role": "assistant", "content": calls}]
@@ -540,28 +532,24 @@ class WholeLists:
 
     # ---- back to what is the same ------------------------------------------------------------
 
-    def _compared(self, items: Sequence[Item], unchanged: int) -> Prints:
-        """Go back to the last known message that the list still has."""
+    def _compared(self, items: Sequence[Item], unchanged: int) -> Sequence[str]:
+        """Go back to the last known message that the list still has; returns the prints of its messages."""
         followed = self._followed
         # What a failed call had added was taken back.
         followed.cut(bisect_right(followed.ends, len(self._machine.history)))
         # Until it is sure what is known, nothing is: an error on the way must not leave objects of other messages.
         objects, followed.objects = followed.objects, core.MessageObjects()
-        prints = _prints(items, followed, objects, unchanged)
-        self._find(items, prints)
+        prints, same = _prints(items, followed, objects, unchanged)
+        if same == len(followed.prints):
+            same = self._adopt(items, prints)
+        if same < len(followed.prints) or followed.start(same) != len(self._machine.history):
+            self._return_to(same)
         # A log's messages are let go of; a gateway reads each body again.
         if not unchanged and not self._host.logged:
             followed.objects = objects
         return prints
 
-    def _find(self, items: Sequence[Item], prints: Prints) -> None:
-        followed, history, same = self._followed, self._machine.history, prints.same
-        if same == len(followed.prints):
-            same = self._adopt(items, prints)
-        if same < len(followed.prints) or followed.start(same) != len(history):
-            self._return_to(same)
-
-    def _adopt(self, items: Sequence[Item], prints: Prints) -> int:
+    def _adopt(self, items: Sequence[Item], prints: Sequence[str]) -> int:
         """Know what was added or observed since the last view, as far as the list goes on with it."""
         history, followed = self._machine.history, self._followed
         while (at := len(followed.prints)) < len(items) and followed.start(at) < len(history):
@@ -573,7 +561,7 @@ class WholeLists:
             # A host may have added a message in another way of writing than the framework's list has it.
             if normal_form(history[start:end]) != normal_form(read):
                 break
-            followed.prints.append(prints.of(at))
+            followed.prints.append(prints[at])
             followed.ends.append(end)
         return len(followed.prints)
 
@@ -605,22 +593,13 @@ class WholeLists:
         return {**state_of(fresh), "outgoing": outgoing, **learned}
 
 
-class Prints(NamedTuple):
-    """Fingerprints of a list's messages, made of those that are new."""
-
-    earlier: Sequence[str]
-    same: int  # so many of the earlier ones still hold
-    later: Sequence[str]
-
-    def of(self, at: int) -> str:
-        """Of the message there."""
-        return self.earlier[at] if at < self.same else self.later[at - self.same]
-
-
 def _prints(
     items: Sequence[Item], followed: Followed, objects: core.MessageObjects, unchanged: int
-) -> Prints:
-    """Of a list whose messages are known by the objects of which they are made, and else read; `unchanged`: so many need no look."""
+) -> tuple[list[str], int]:
+    """Of a list whose messages are known by the objects of which they are made, and else read; and how many of the earlier ones still hold.
+
+    `unchanged`: so many need no look.
+    """
     listed = items if type(items) is list else list(items)
     earlier = followed.prints
     same = min(len(earlier), len(listed))
@@ -632,11 +611,11 @@ def _prints(
             break
         followed.plain = min(followed.plain, at)
     objects.cut(same)
-    later = []
+    prints = earlier[:same]
     for at in range(same, len(listed)):
         objects.note(listed, at)
-        later.append(print_of(listed[at]))
-    return Prints(earlier, same, later)
+        prints.append(print_of(listed[at]))
+    return prints, same
 
 
 def speaks(item: object) -> bool:
@@ -733,14 +712,6 @@ def _says_the_same(theirs: Item, ours: Item) -> bool:
     """Whether a message was taken as it is: a second call under a used id is given another."""
     one, other = message_of(theirs) or {}, message_of(ours) or {}
     return one is other or one.get("content") == other.get("content")
-
-
-def _blocks(messages: Sequence[Item], kind: str) -> Iterator[Mapping[str, Any]]:
-    for message in messages:
-        content = message.get("content")
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, Mapping) and block.get("type") == kind:
-                yield block
 
 
 def _named_as_given(line: Written, items: Sequence[Item], names: Mapping[str, str]) -> Written:

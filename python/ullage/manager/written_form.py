@@ -7,10 +7,9 @@ begin otherwise. Forms join neighbours of one side and pair calls with results: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from ullage._start import pattern
+from ullage._start import loaded, pattern
 from ullage.legality.originals import json_of
 from ullage.messages import Item, same_items
 from ullage.providers.registry import Provider
@@ -48,9 +47,9 @@ class WrittenForm:
     def __init__(self, provider: Provider, model: str, system: Any) -> None:
         self._provider, self._system = provider, system
         self._model = model
-        self._shared = getattr(import_module(provider.check), "shared", _unknown)
+        self._shared = getattr(loaded(provider.check), "shared", lambda messages, items: ("",))
         self._form = provider.plain_form
-        self._shared_plain = getattr(self._form, "shared", _nothing)
+        self._shared_plain = getattr(self._form, "shared", lambda items: ())
         self._writer = Continued(provider, model, {})
         self._tools: Sequence[Any] = ()
         self._ledger: Any = None
@@ -168,14 +167,6 @@ class WrittenForm:
         self._count += len(part.items)
         self._lossy += part.lossy
         self._keys.update(part.keys)
-
-
-def _unknown(messages: Sequence[Item], items: Sequence[Any]) -> tuple[str]:
-    return ("",)
-
-
-def _nothing(items: Sequence[Any]) -> tuple[()]:
-    return ()
 
 
 def _side(item: Mapping[str, Any]) -> str:

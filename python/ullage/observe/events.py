@@ -176,7 +176,7 @@ class BackgroundStarted(Frozen, kw_only=True):
 class BackgroundFinished(Frozen, kw_only=True):
     """A summary in advance is finished or abandoned. Sent by the thread or task that wrote it.
 
-    `outcome` is one of `ready`, `nothing` (too little to summarise), `failed`, `cancelled`; `usage` is reported again by the
+    `outcome` is one of `ready`, `nothing` (too little to summarise), `failed`; `usage` is reported again by the
     compaction that installs it.
     """
 

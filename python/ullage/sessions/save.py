@@ -384,7 +384,7 @@ def _compacted(items: ReadItems, options: Mapping[str, Any]) -> CompactionResult
     of_job = {name: value for name, value in options.items() if name != "ledger"}
     around = {"listeners": of_job.pop("listeners", ()), "cancel": of_job.pop("cancel", None)}
     job = job_of(items, **of_job)
-    return run_flow(compaction_flow(job), job, **around)
+    return run_flow(compaction_flow(job), **around)
 
 
 def _as_claude_code(

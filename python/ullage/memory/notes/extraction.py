@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ullage.compaction.cut import CompactionInput, read_source
-from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_thread
+from ullage.compaction.effects_runner import arun_flow, flow_work, run_flow
 from ullage.counting.media_stripping import strip_media
 from ullage.effects import Call, Cancelled, Effect, Flow, LetOthersRun
-from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots
+from ullage.effects.background import BackgroundRunner, Mode, Slots
 from ullage.exceptions import UllageError
 from ullage.facts import note_inputs
 from ullage.facts.words import blocks_of, summary_text
@@ -358,11 +358,7 @@ class NoteKeeper:
             if self._turns < self._every << min(self._failures, MOST_DOUBLINGS):
                 return False
         flow = partial(self._flow, tuple(items))
-        work = BackgroundWork(
-            lambda cancel: run_flow_on_thread(flow(), self._model, cancel=cancel),
-            lambda cancel: arun_flow(flow(), cancel=cancel),
-            done=self._done,
-        )
+        work = flow_work(flow, self._model, done=self._done)
         if self._background.submit(work) == "no_slot":
             return False
         with self._guard:

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 from ullage._engine import core
 from ullage.compaction.cut import CompactionInput, read_source
-from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_thread
+from ullage.compaction.effects_runner import arun_flow, flow_work, run_flow
 from ullage.compaction.job import Remembered
 from ullage.compaction.summary_call import _map_text, filled
 from ullage.counting.calibration import Weights, measure_of
 from ullage.counting.media_stripping import strip_media
 from ullage.effects import Call, Cancelled, Flow, Summarize, Wait
-from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots
+from ullage.effects.background import BackgroundRunner, Mode, Slots
 from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.facts import collect
 from ullage.facts.collector import Collector
@@ -1134,12 +1134,7 @@ class SessionMemory:
                 lock.release()
             self._done(UpdateReport(outcome=UpdateOutcome.DROPPED, reason="given up as stuck"))
 
-        work = BackgroundWork(
-            lambda cancel: run_flow_on_thread(flow(), self._set.summarizer, cancel=cancel),
-            lambda cancel: arun_flow(flow(), cancel=cancel),
-            done=self._done,
-            given_up=given_up,
-        )
+        work = flow_work(flow, self._set.summarizer, done=self._done, given_up=given_up)
         return self._background.submit(work)
 
     def _job(self, items: Sequence[Item]) -> UpdateJob:
