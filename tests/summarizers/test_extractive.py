@@ -1289,9 +1289,12 @@ def test_what_is_due_by_the_records_stands_at_the_end():
 
 
 def test_checks_that_only_the_plan_names_are_due_where_none_was_run():
-    asked = user("Fix it. Before you commit, run `make lint`; never `make test-all`.")
-    text = state_of(asked, *edit(1, "/w/a.py"))
-    assert "Due by the records:\n- not run since the last edits: `make lint`" in text
+    asked = user("Fix it. Before you commit, run `make lint`; never `make test-all`. It says `build failed: x`.")  # fmt: skip
+    text = state_of(asked, said("Let me see."), *edit(1, "/w/a.py"))
+    due = "Due by the records:\n- not run since the last edits: `make lint`"
+    assert text.endswith(due)
+    agent = call("Task", 2, description="Part 1", prompt="Do part 1"), answer(2, "All of it is green.")  # fmt: skip
+    assert due not in state_of(asked, said("Let me see."), *edit(1, "/w/a.py"), *agent)
 
 
 def test_it_says_that_nothing_is_due_where_the_user_speaks_next():
@@ -1389,14 +1392,26 @@ def test_a_report_that_was_conceded_to_be_wrong_says_so():
         user("Then fix it."),
         *run(1, "ls"),
     )
-    assert "(message 1, “Make it pass.”; corrected by message 2): The index is read once" in text
+    assert (
+        "(message 1, “Make it pass.”; then to message 2: “You're right, the cache reads it a…”): The index is read once"
+        in text
+    )
     text = state_of(
         said("The index is read once."),
         user("Is 17 prime?"),
         said("You're right to ask. Yes."),
         *run(1, "ls"),
     )
-    assert "conceded" not in text
+    assert "then to message" not in text
+    # What it concedes after a call may be about that call.
+    text = state_of(
+        said("The index is read once. It stands in one file and nothing else opens it."),
+        user("Thanks, push it."),
+        *run(1, "git psuh", "git: 'psuh' is not a git command", error=True),
+        said("My mistake, a typo."),
+        *run(2, "git push"),
+    )
+    assert "then to message" not in text
 
 
 def test_a_question_that_points_back_stands_with_the_sentence_before_it():
@@ -1640,29 +1655,85 @@ def test_what_was_done_for_a_message_without_a_report_stands_among_the_reports()
     talk = *edited, *tested, user("And the docs?"), *looked, user("Push it."), *run(4, "git push")
     course = parse_sections(state_of(*talk, said("Pushed."), user("Thanks.")))[5]
     done = "edited `w/a.py` (`step = 1` → `step = 2`); `make test && make lint` → ok"
-    assert f"- Done for message 1 (no report): {done}\n" in course
-    assert "Done for message 2" not in course
-    assert "Done for message 3" not in course
+    assert f"- Done after message 1, without last words: {done}\n" in course
+    assert "after message 2" not in course
+    assert "after message 3" not in course
+    # What was taken back was not done, and it is said by what.
+    course = parse_sections(state_of(*edited, *run(2, "git checkout -- a.py"), user("Go on.")))[5]
+    assert "edited" not in course
+    assert "without last words: `git checkout -- a.py` → ok" in course
 
 
 def test_finished_items_of_another_programs_summary_are_not_pending():
-    written = "## 7. Pending Tasks\n- Write the lexer\n- Draw the harbour\n\n## 8. Current Work\nThe lexer."
+    written = "## 7. Pending Tasks\n1. Write the lexer\n   - not on Windows yet\n2. Draw the harbour\n\n## 8. Current Work\nThe lexer."
     todos = [{"content": "Write the lexer", "status": "completed"}]
     items = [{"role": "user", "content": written, "isCompactSummary": True}, call("TodoWrite", 1, todos=todos), answer(1, "ok"), user("Go on.")]  # fmt: skip
     pending = parse_sections(render(collect(items)))[7]
     assert "Draw the harbour" in pending
+    assert "not on Windows" not in pending
     assert pending.count("Write the lexer") == 1
     assert "- Finished: Write the lexer" in pending or "[x] Write the lexer" in pending
 
 
-def test_where_the_names_of_the_newest_words_are_declared():
-    listing = "a.py:12:def read_rows(text):\nb.py:7:    return read_rows(text)"
-    words = said("I have to change `read_rows` and `write_rows`.")
-    looked = run(1, "grep -n rows a.py b.py", listing), call("Read", 2, file_path="/w/c.py"), answer(2, "    40→def write_rows(rows):\n    41→    pass")  # fmt: skip
-    text = state_of(words, *looked[0], *looked[1:])
-    assert "Declared at: `write_rows` w/c.py:40, `read_rows` a.py:12." in text
-    moved = call("Edit", 3, file_path="/w/c.py", old_string="pass", new_string="return 1"), answer(3, "ok")  # fmt: skip
-    assert "`write_rows` w/c.py:40" not in state_of(words, *looked[0], *looked[1:], *moved)
+def test_items_of_a_long_report_are_cut_at_the_dash_only_where_that_turns_nothing():
+    items = [
+        "Content validation - it compares every file that the harbour has with the one on the quay",
+        "All tests pass — except `test_close`, which hangs on the second run of the night",
+        "Deploy to production — not done, since nobody answered in the night",
+        "The loop runs to `count` - 1 where it ran to the end of the ledger before",
+        "Checkpoint ids - their form is asserted with twelve digits, also for the old ones",
+    ]
+    account = lines.account_of(
+        "The work is done.\n\n" + "\n".join(f"- {item}" for item in items), 60
+    )
+    brief = account.brief(240)
+    assert "Content validation…; " in brief
+    assert "Checkpoint ids…" in brief
+    for turned in ("All tests pass…", "All tests pass;", "Deploy to production…", "`count`…"):
+        assert turned not in brief
+    # Nothing but a list has items.
+    story = (
+        "Checks are slow - it takes them a minute to read the ledger that the harbour has.\n\n" * 9
+    )
+    assert "slow…" not in lines.account_of("Done.\n\n" + story, 60).brief(100)
+
+
+def test_a_formatter_is_not_what_failed_in_a_chain_and_is_due_after_edits():
+    chain = "mise run fmt && mise run lint"
+    failed = run(2, chain, "Exit code 1\na.py:1: error: unused", error=True)
+    text = state_of(said("I see."), *failed, *run(3, "mise run lint"), *edit(4, "/w/a.py"))
+    assert "fmt` failed" not in text
+    formatted = run(2, chain)
+    text = state_of(said("I see."), *formatted, *edit(4, "/w/a.py"))
+    assert "- not run since the last edits: `mise run fmt`, `mise run lint`" in text
+    checked = run(2, "cargo fmt --check && cargo test", "Exit code 1\nDiff in a.rs:1", error=True)
+    assert "- `cargo fmt --check && cargo test` failed" in state_of(said("I see."), *checked)
+
+
+def test_names_that_were_written_are_those_of_the_task_in_its_own_list():
+    todos = [{"content": "Draw the harbour", "status": "pending"}]
+    made = call("TaskCreate", 1, subject="Implement computeLanes"), answer(1, "Task #1 created")
+    listed = call("TodoWrite", 2, todos=todos), answer(2, "ok")
+    wrote = call("Edit", 3, file_path="/w/a.go", old_string="x", new_string="func computeLanes() {\n}")  # fmt: skip
+    pending = parse_sections(state_of(*made, *listed, wrote, answer(3, "ok")))[7].split("\n")
+    at = next(n for n, row in enumerate(pending) if "Implement computeLanes" in row)
+    assert pending[at + 1].startswith("- Written since that was listed: `computeLanes`")
+    assert sum("Written since" in row for row in pending) == 1
+
+
+def test_the_name_of_a_file_stays_in_its_quotes():
+    path = "/w/a` **IGNORE** `b.py"
+    text = state_of(*edit(1, path), *run(2, "make test"), user("Go on."))
+    done = next(row for row in text.split("\n") if "without last words" in row)
+    assert "` **IGNORE** `" not in done
+
+
+def test_the_newest_answer_of_a_sub_agent_comes_before_decisions_while_nothing_was_edited():
+    agents = [item for n in range(1, 40) for item in (call("Task", n, description=f"Part {n}", prompt="Do it"), answer(n, f"Part {n} of the harbour is measured and drawn, with all of its quays and cranes."))]  # fmt: skip
+    asked = said("Shall I go on with the cranes, or with the quays that are left?"), user("yes")
+    text = render(collect([user("Draw it."), *agents, *asked, said("I go on.")]), tokens=700)
+    assert "Part 39 of the harbour" in text
+    assert "Part 1 of the harbour" not in text
 
 
 def test_changes_that_git_took_back_come_before_other_commands():

@@ -262,7 +262,7 @@ def _rows(pattern: re.Pattern[str], section: str) -> list[re.Match[str]]:
 # Follows a todo list or task board through the calls that change it, whichever tool a host has for it.
 
 
-MAX_TASKS = 500
+MAX_TASKS, MOST_FINISHED = 500, 40
 _ID = pattern(r"#(\w{1,20})")
 _SUBJECT_KEYS = ("content", "step", "subject", "title", "description", "text", "task")
 
@@ -295,7 +295,8 @@ class TaskBoard:
             rows = _listed(call_input, index)
             listed = {row.subject for row in rows}
             # What a list leaves out stays finished.
-            before = [task for task in self._list if not (task.open or task.subject in listed)]
+            finished = (task for task in self._list if task.state is AgreedState.DONE)
+            before = [task for task in finished if task.subject not in listed][-MOST_FINISHED:]
             changed = (_changed(earlier.get(row.subject), row, call) for row in rows)
             self._list = (*before, *changed)[-MAX_TASKS:]
         elif action is Action.TASK_CREATE:

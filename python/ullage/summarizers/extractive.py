@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import compress, islice, pairwise
+from itertools import islice, pairwise
 from operator import attrgetter, itemgetter
 from typing import ClassVar
 
@@ -392,7 +392,7 @@ def _newest_checks(facts: Facts) -> dict[tuple[str, ...], list[tuple[_Check, Com
         parts = [*filter(tallies.is_check, tallies.command_parts(command.text))]
         # Of a chain that failed nobody knows which part it was; not the one that formats.
         if not command.ok:
-            parts = [part for part in parts if not tallies.FORMATS.search(part)] or parts
+            parts = [part for part in parts if not tallies.FORMATS.match(part)] or parts
         for part in parts if command.ok else [" && ".join(parts)] * bool(parts):
             folder, runs_again = command.folder, {part, *(() if command.ok else parts)}
             newest = {
@@ -428,16 +428,20 @@ def checks(facts: Facts) -> str:
 
 
 def _named_checks(facts: Facts) -> list[str]:
-    """The checks that the plan or the user named as code."""
-    sources = (facts.plan, *(entry.text for entry in facts.inputs[-MOST_NAMING:]))
-    codes = ((text, match) for text in sources for match in _CODE.finditer(text[:OBJECT_CHARS]))
-    named = dict.fromkeys(
-        match[1]
-        for text, match in codes
-        if tallies.runs_check(match[1])
-        and not _FORBIDS.search(text, max(match.start() - FORBIDDEN_CHARS, 0), match.start())
+    """The checks that the plan or the user named as code, and that nobody ran."""
+    rows = (
+        row
+        for text in (facts.plan, *(entry.text for entry in facts.inputs[-MOST_NAMING:]))
+        for row in _CLAUSE_END.split(text[:OBJECT_CHARS])
+        if "`" in row and not _FORBIDS.search(row)
     )
-    return [*named][:MOST_EDITED]
+    named = dict.fromkeys(match[1] for row in rows for match in _CODE.finditer(row))
+    ran = "\n".join(run.text for run in facts.commands)
+    return [
+        code
+        for code in named
+        if tallies.runs_check(code) and not _NO_PROGRAM.match(code) and code not in ran
+    ][:MOST_EDITED]
 
 
 def due(facts: Facts) -> str:
@@ -454,13 +458,14 @@ def due(facts: Facts) -> str:
                 )
             elif run.ok and edited:
                 stale.append(check)
-    if not since and any(file.changed for file in facts.files):
+    apart = any(step.action is Action.AGENT for step in facts.steps)
+    if not (since or apart) and any(file.changed for file in facts.files):
         stale = [f"`{check}`" for check in _named_checks(facts)]
     begun = [task for task in facts.tasks if task.open and task.subject]
     begun.sort(key=lambda task: task.status != "in_progress")
     if begun:
         written = lines.written_since(facts, begun)
-        left = [task for task in begun if task.id not in written] or begun
+        left = [task for task in begun if (task.board, task.id) not in written] or begun
         titles = "; ".join(one_line(task.subject, SHORT_TEXT) for task in left[:MOST_DUE])
         more = f"; {len(left) - MOST_DUE} more" if len(left) > MOST_DUE else ""
         before = any(file.changed_at > left[0].index for file in facts.files)
@@ -493,8 +498,15 @@ MOST_DUE = 3  # open tasks that are named
 # The assistant says what it will do, though its turn has ended.
 _GOES_ON_SAYING = pattern(rf"\b{WILL}|\bi (?:am going|plan|need) to\b", re.I)
 SAID_LAST = 300  # characters in which that is looked for
-_CODE, FORBIDDEN_CHARS = pattern(r"`([a-z][^`\n]{3,60})`"), 30  # before it
-_FORBIDS = pattern(r"\b(?:never|not|don['’]t|without)\b", re.I)
+_CODE = pattern(r"`([a-z][^`\n]{3,60})`")
+_CLAUSE_END = pattern(r"(?<=[.;!?:])\s+|\n")
+# In the same part of a sentence: that it must not be run, or was.
+_FORBIDS = pattern(
+    r"\b(?:never|not|n['’]t|don['’]t|without|ignore|broken|fail\w*|ran|already)\b", re.I
+)
+_NO_PROGRAM = pattern(
+    r"(?:build|tests?|lint|check|specs?|compile)\b"
+)  # a name, or part of a message
 MOST_NAMING = 20  # newest messages in which checks are looked for that nobody ran
 SHORT_CHECK = 60  # characters of a check where it is due
 MOST_DONE = 6  # files and commands that followed the newest words
@@ -685,7 +697,7 @@ def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
 # Section 7 lists the tasks; the others do no work.
 _SAID_ELSEWHERE = tuple(map(Action, "poll stop todo task_create task_update find_tool".split()))
 # What section 3 names, if of a call nothing else is known than that it was made.
-_NAMED_ELSEWHERE = (Action.READ, Action.SEARCH, Action.EDIT, Action.WRITE)
+_NAMED_ELSEWHERE = (Action.READ, Action.EDIT, Action.WRITE)
 MOST_CHANGED = 6  # files that are named as changed and not committed, the newest
 # Lines of a failed call's result that say what failed.
 _TELLING = SearchedPatterns(
@@ -853,42 +865,10 @@ def next_step(facts: Facts, tokens: int) -> str:
     left = tokens - _spent(to_do) - 1
     if cost(joined((words, to_do))) > tokens and left >= LEAST_STEP_TOKENS:
         words = _newest_step(facts, left)
-    thoughts = lines.newest_thoughts(facts)
-    where = declared_at(facts, f"{words}\n{thoughts}\n{to_do}")
-    for step in ((words, thoughts, where, to_do), (words, thoughts, to_do), (words, to_do)):
+    for step in ((words, lines.newest_thoughts(facts), to_do), (words, to_do)):
         if cost(joined(step)) <= tokens:
             return joined(step)
     return words
-
-
-def declared_at(facts: Facts, text: str) -> str:
-    """Where the names in code that a text has are declared, by the newest calls that looked; empty: none of them showed it."""
-    tasks = (task.subject for task in facts.tasks if task.open)
-    failed = (failure.line for failure in facts.failures if failure.fixed_index < 0)
-    wanted = [*dict.fromkeys(lines.CODE_NAME.findall("\n".join([text, *tasks, *failed])))]
-    changed_at = {lines.short_path(file.path): file.changed_at for file in facts.files}
-    places: dict[str, str] = {}
-    for step in reversed(facts.steps):
-        if not (step.ok and step.output and _looks(step)):
-            continue
-        there = [*compress(wanted, core.contained(wanted, step.output))]
-        shown = lines.short_path(step.line.rpartition(" ")[2])
-        for row in step.output.split("\n") if there else ():
-            match = _PLACED_ROW.match(row) if any(name in row for name in there) else None
-            declared = tallies.DECLARES.match(f"\n{match['row']}") if match else None
-            if match is None or declared is None:
-                continue
-            name, path = declared["name"].split()[-1], lines.short_path(match["path"] or shown)
-            # Since edits it stands at another line.
-            if name in there and "." in path and changed_at.get(path, -1) < step.index:
-                places.setdefault(name, f"`{name}` {path}:{match['at']}")
-    return f"Declared at: {', '.join([*places.values()][:MOST_PLACES])}." if places else ""
-
-
-_PLACED_ROW = pattern(
-    r"\s{0,8}(?:(?P<path>[^\s:]*[A-Za-z_][^\s:]*):)?(?P<at>\d{1,6})(?:→|\t|[:|] ?)(?P<row>\s{0,60}\S.{0,120})"
-)
-MOST_PLACES = 8
 
 
 def _newest_step(facts: Facts, tokens: int) -> str:
@@ -954,31 +934,36 @@ def _done_before_words(facts: Facts) -> str:
 
 
 def _unreported(facts: Facts) -> list[lines.Dated]:
-    """What was done for messages on which the assistant reported nothing before the next one."""
+    """What was done after messages, where the assistant had no last words before the next one; not what was taken back since."""
     asked = [entry for entry in facts.inputs if entry.number]
     ended = [remark.index for remark in facts.statements if remark.closing]
+    changed = {file.path for file in facts.files if file.changed}
     dated: list[lines.Dated] = []
     for entry, following in pairwise(asked):
         if bisect_left(ended, entry.index) != bisect_left(ended, following.index):
             continue
-        steps = [s for s in facts.steps if entry.index < s.index < following.index]
-        steps = [step for step in steps if step.action in lines.CHANGES or _settles(step)]
+        between = (s for s in facts.steps if entry.index < s.index < following.index)
+        steps = [step for step in between if _settles(step, changed)]
         done = _done_in(steps, facts) if any(step.ok for step in steps) else ""
         if done and not done.startswith(LOOKED):
-            line = f"- Done for message {entry.number} (no report): {done}"
+            line = f"{AFTER_MESSAGE} {entry.number}, without last words: {done}"
             dated.append((steps[-1].index, Unit(line, 0)))
     newest = aged(dated[-MOST_UNREPORTED:])
     return [(at, unit._replace(rank=age - lines.ESSENTIAL)) for age, (at, unit) in newest]
 
 
-def _settles(step: ToolStep) -> bool:
-    """Whether a command checked the work or committed it, or the like."""
-    command = step.line.partition(" ")[2] if step.action is Action.COMMAND else ""
-    return tallies.runs_check(command) or _TO_HISTORY.search(command) is not None
+def _settles(step: ToolStep, changed: Set[str]) -> bool:
+    """Whether a call changed a file, checked the work, or committed it or the like."""
+    target = step.line.partition(" ")[2]
+    if step.action is not Action.COMMAND:
+        return step.action in lines.CHANGES and target in changed
+    parts = tallies.command_steps(target)
+    return tallies.runs_check(target) or any(map(_TO_HISTORY.match, parts))
 
 
+AFTER_MESSAGE = "- Done after message"
 _TO_HISTORY = pattern(
-    r"\bgit (?:-[cC] \S+ )*(?:commit|push|merge|rebase|checkout|switch|revert|pull)\b"
+    r"git (?:-[cC] \S+ )*(?:commit|push|merge|rebase|checkout|switch|restore|stash|reset|revert|pull)\b(?!.* --dry-run)"
 )
 MOST_UNREPORTED = 8
 LOOKED = "looked: "
@@ -1002,7 +987,7 @@ def _done_in(steps: Sequence[ToolStep], facts: Facts | None = None) -> str:
                 done = [one for one in done if one[1] is not before]
             if (places := changed.get((verb, target))) is None:
                 places = changed[verb, target] = {}
-                done.append((f"{verb}`{lines.short_path(target)}`", places))
+                done.append((f"{verb}{inline(lines.short_path(target), SHORT_TEXT)}", places))
             place = inline(lines.bare_name(step.within), SHORT_TEXT) if step.within else ""
             if not place and (text := _from_declaration(put.get(id(step), ""))):
                 place = step.change or f"inserted {inline(text, SHORT_TEXT)}"
@@ -1077,12 +1062,23 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
         carried[number] = [p for p in others if not read_tasks(p, 0) and not read_work(p, 0)]
     # Of what a list names that was written since, that list knows how far it is.
     listed = {task.subject for task in facts.tasks}
-    carried[7] = [piece for piece in carried[7] if lines.without_row_head(piece) not in listed]
+    carried[7] = list(_without_items(carried[7], listed))
     return {
         number: lines.ranked_old(number, list(dict.fromkeys(pieces)))
         for number, pieces in carried.items()
         if pieces
     }
+
+
+def _without_items(pieces: Sequence[str], titles: Set[str]) -> Iterator[str]:
+    """Items of a list but for those with these titles, and what stands under them."""
+    above = -1
+    for piece in pieces:
+        indent = len(piece) - len(piece.lstrip())
+        if above < 0 or indent <= above:
+            above = indent if lines.without_row_head(piece) in titles else -1
+        if above < 0:
+            yield piece
 
 
 _FROM_FACTS = (DETAILS, "- Waiting for the user's answer", "- Plan mode is on", *lines.OF_WORK)
@@ -1672,7 +1668,8 @@ def _newest_first(units: Sequence[Unit], facts: Facts, room: int) -> list[Unit]:
     for at, unit in enumerate(units):
         brief = briefs.get(unit.of)
         if brief is not None and unit.place:
-            if _BARE.sub("", unit.text)[:BEGINNING] in _BARE.sub("", brief.text):
+            again = _BARE.sub("", unit.text)[:BEGINNING] in _BARE.sub("", brief.text)
+            if again or lines.CONCEDED in brief.lead:
                 continue
         elif brief is not None:
             unit = brief
@@ -1696,7 +1693,7 @@ def _briefs(units: Sequence[Unit], facts: Facts, room: int) -> dict[int, Unit]:
         for of, report in newest_first:
             unit = reports[of]
             # What was conceded to be wrong takes the fewest words.
-            most = at_least if lines.CORRECTED in unit.lead else chars * (1 + (of in longer))
+            most = at_least if lines.CONCEDED in unit.lead else chars * (1 + (of in longer))
             words = report.brief(most)
             unit = unit._replace(text=words)
             left -= cost(unit.lead) + cost(words)

@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heapreplace
 from itertools import chain, filterfalse, groupby, pairwise, takewhile
 from math import log1p
 from operator import attrgetter, itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ullage._engine import core
@@ -315,7 +316,7 @@ def short_call(what: str) -> str:
 def diagnoses(facts: Facts) -> list[Dated]:
     """What the assistant said a problem comes from, the newest sentences, and which files it changed next: what users report fails in no call."""
     asked = _asked(facts)
-    conceded_at, edited = _conceded(facts, asked), edited_after(facts)
+    conceded, edited = _conceded(facts, asked), edited_after(facts)
     sentences: dict[str, Statement] = {}
     for remark in facts.statements:
         if _names_one(remark.text, _PROBLEMS):
@@ -324,7 +325,7 @@ def diagnoses(facts: Facts) -> list[Dated]:
                 sentences[sentence] = remark
     newest: dict[str, tuple[Statement, str]] = {}
     for sentence, remark in sentences.items():
-        on = _on_message(remark, asked, conceded_at, apart=True)
+        on = _on_message(remark, asked, conceded, apart=True)
         before, (other, about) = next(reversed(newest.items()), ("", (remark, "")))
         # Of one message the last stays, and what was acted on; a guess gives way to anything later.
         apart = other is not remark and other.index not in edited
@@ -753,12 +754,17 @@ def _remarks(facts: Facts, statements: Sequence[Statement]) -> list[Statement]:
     return _once([s for s in statements if s.index > facts.requested_at or not only_prepares(s)])
 
 
-def _conceded(facts: Facts, asked: Sequence[UserInput]) -> set[int]:
-    """Places of messages that the assistant conceded to be right against what it had reported before them."""
-    first: dict[int, Statement] = {}
+def _conceded(facts: Facts, asked: Sequence[UserInput]) -> dict[int, str]:
+    """By the places of messages that the assistant conceded to be right before it called anything, its words."""
+    called_at = [step.index for step in facts.steps]
+    conceded: dict[int, str] = {}
     for remark in facts.statements:
-        first.setdefault(bisect_left(asked, remark.index, key=_index) - 1, remark)
-    return {at for at, remark in first.items() if at >= 0 and _CONCEDES.match(remark.text)}
+        at = bisect_left(asked, remark.index, key=_index) - 1
+        if at < 0 or at in conceded:
+            continue
+        called = bisect_left(called_at, remark.index) > bisect_left(called_at, asked[at].index)
+        conceded[at] = "" if called or not _CONCEDES.match(remark.text) else remark.text
+    return {at: words for at, words in conceded.items() if words}
 
 
 _CONCEDES = pattern(
@@ -821,7 +827,7 @@ def _ranked(
     )
     ranks = (2 + place for place in told_first(weighed, words, elsewhere))
     course, asked = [], _asked(facts)
-    conceded_at = _conceded(facts, asked)
+    conceded = _conceded(facts, asked)
     pieces: Counter[int] = Counter()
     ends = {id(remark): at for at, (remark, _) in enumerate(parts)}
     for at, (remark, part) in enumerate(parts):
@@ -831,7 +837,7 @@ def _ranked(
         unit = Unit(
             part,
             next(ranks),
-            _lead(remark, asked, conceded_at, apart=in_turns),
+            _lead(remark, asked, conceded, apart=in_turns),
             of,
             place=pieces[of],
         )
@@ -931,32 +937,33 @@ def without_edits(text: str) -> str:
 def _lead(
     remark: Statement,
     asked: Sequence[UserInput],
-    conceded_at: Set[int] = frozenset(),
+    conceded: Mapping[int, str] = MappingProxyType({}),
     *,
     apart: bool,
 ) -> str:
     """How a line with its words begins; `apart`: the user's messages do not stand next to it."""
     if not remark.closing:
         return REMARK
-    return f"- Reported{_on_message(remark, asked, conceded_at, apart=apart)}:"
+    return f"- Reported{_on_message(remark, asked, conceded, apart=apart)}:"
 
 
 def _on_message(
-    remark: Statement, asked: Sequence[UserInput], conceded_at: Set[int], *, apart: bool
+    remark: Statement, asked: Sequence[UserInput], conceded: Mapping[int, str], *, apart: bool
 ) -> str:
     """The number of the message that it is about; of a short one also the words, without which an answer says little; empty: there is only one."""
     at = bisect_left(asked, remark.index, key=_index)
-    corrected = f"{CORRECTED} message {asked[at].number}" if at in conceded_at else ""
+    words = one_line(conceded[at], ASKED_CHARS).replace("”", "'") if at in conceded else ""
+    answered = f"{CONCEDED} {asked[at].number}: “{words}”" if words else ""
     if not at or len(asked) == 1:
-        return f" ({corrected})" if corrected else ""
+        return f" ({answered})" if answered else ""
     entry = asked[at - 1]
-    corrected = f"; {corrected}" if corrected else ""
+    answered = f"; {answered}" if answered else ""
     words = one_line(entry.text, ASKED_CHARS).replace("”", "'")
     question = f", “{words}”" if apart and words and len(entry.text) <= ASKED_CHARS else ""
-    return f" (message {entry.number}{question}{corrected})"
+    return f" (message {entry.number}{question}{answered})"
 
 
-CORRECTED = "corrected by"
+CONCEDED = "then to message"
 
 
 class _Account(NamedTuple):
@@ -965,6 +972,7 @@ class _Account(NamedTuple):
     text: str  # on one line
     rows: list[str]  # the sentences of its paragraphs and list items
     later: set[int]  # of those the ones that do not begin one
+    items: set[int]  # and those that are items of a list
 
     def brief(self, chars: int) -> str:
         """In about so many characters: whole, else how each paragraph and list item begins, and of what there is room for the whole."""
@@ -982,7 +990,7 @@ class _Account(NamedTuple):
                 not _NAMES.search(rows[at]),
             ),
         )
-        heads = {at: _EXPLAINED.split(rows[at], 1)[0] for at in order if at not in self.later}
+        heads = {at: _item_head(rows[at]) for at in order if at in self.items}
         short = {at: head for at, head in heads.items() if len(head) <= ITEM_CHARS}
         chosen, left = {0: rows[0]}, chars - len(rows[0])
         for words in (short, dict(enumerate(rows))):
@@ -1006,19 +1014,29 @@ def _with_gaps(chosen: Mapping[int, str], passed: Set[int] = frozenset()) -> str
     return words
 
 
-# What explains an item of a list stands after a dash.
-_EXPLAINED, ITEM_CHARS = pattern(r" [-–—]+ "), 80
+def _item_head(row: str) -> str:
+    """An item of a list up to the dash before what explains it, with a mark; whole, where that may turn what it says."""
+    match = _EXPLAINED.match(row)
+    return row if match is None or _TURNS.search(row, match.end(1)) else f"{match[1]}…"
+
+
+_EXPLAINED, ITEM_CHARS = pattern(r"(.{8,79}?)(?<!\d) [-–—]+ (?!\d)"), 80
+_TURNS = pattern(
+    r"\b(?:not?|never|except\w*|but|instead|without|unless|until|only|still|yet|fail\w*|skip\w*|pending|missing|broken)\b|n['’]t\b|[^\x00-\x7f]{3}",
+    re.I,
+)
 
 
 def account_of(text: str, least: int) -> _Account:
     """A report; `least`: characters of the shortest form in which it will be wanted."""
     shown = _BUTTON.sub("", unfenced(text))
     flat = " ".join(shown.split())
-    rows: dict[str, bool] = {}
-    for row, begins in _brief_rows(shown) if len(flat) > least else ():
-        rows.setdefault(row, begins)
-    later = {at for at, begins in enumerate(rows.values()) if not begins}
-    return _Account(flat, [*rows], later)
+    rows: dict[str, tuple[bool, bool]] = {}
+    for row, begins, item in _brief_rows(shown) if len(flat) > least else ():
+        rows.setdefault(row, (begins, item))
+    kinds = [*enumerate(rows.values())]
+    later = {at for at, (begins, _) in kinds if not begins}
+    return _Account(flat, [*rows], later, {at for at, kind in kinds if all(kind)})
 
 
 def thought_in_brief(text: str, chars: int, *, done: bool = False) -> str:
@@ -1170,8 +1188,8 @@ def _after_filler(text: str) -> str:
     return text[begin:]
 
 
-def _brief_rows(text: str) -> Iterator[tuple[str, bool]]:
-    """The sentences of paragraphs and list items, and whether one begins with it, but for items of items; of a long one that begins with words in bold these. What ends with a colon stands with what follows."""
+def _brief_rows(text: str) -> Iterator[tuple[str, bool, bool]]:
+    """The sentences of paragraphs and list items, whether one begins with it, but for items of items, and whether it is in a list; of a long one that begins with words in bold these. What ends with a colon stands with what follows."""
     lead = ""
     for line in text.split("\n"):
         heading = _HEADING.match(line.strip())
@@ -1193,7 +1211,7 @@ def _brief_rows(text: str) -> Iterator[tuple[str, bool]]:
             elif shown.endswith(":") and len(lead) < BRIEF_ROW:
                 lead = f"{lead} {shown}".strip() if not _LEADS_IN.match(shown) else lead
             else:
-                yield f"{lead} {shown}".strip(), begins
+                yield f"{lead} {shown}".strip(), begins, row != line.strip()
                 lead, begins = "", False
 
 
@@ -1644,8 +1662,12 @@ def agents(facts: Facts) -> list[Dated]:
         rank = 6 + 2 * age
         if run.answer:
             unread = run.index >= said_at  # nothing was said about it yet: it comes first
-            # Before all else what nothing was said about yet, or nothing was edited after.
-            rank -= 2 * ESSENTIAL * (unread or run.index > changed_at)
+            # Before all else what nothing was said about yet, or the newest, if nothing was edited after.
+            rank -= (
+                2
+                * ESSENTIAL
+                * ((unread and age <= MOST_UNREAD) or (age == 1 and run.index > changed_at))
+            )
             head = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): "
             answer = _after_filler(run.answer) or run.answer
             most, least = (1_200, 400) if unread else (300, 120)
@@ -1657,21 +1679,29 @@ def agents(facts: Facts) -> list[Dated]:
     return dated
 
 
+MOST_UNREAD = 8
+
+
 def _commands(facts: Facts) -> list[Dated]:
     """The newest run of each command, without those that section 8 lists."""
     newest = {command.text: (age, command) for age, command in aged(facts.commands)}
+    runs = [run for run in newest.values() if run[1].index <= facts.requested_at]
+    undid = [
+        command.text
+        for _, command in runs
+        if command.ok and any(map(_UNDID.match, tallies.command_steps(command.text)))
+    ][-FEW_UNDID:]
     dated = []
-    for age, command in newest.values():
-        if command.index <= facts.requested_at:
-            chars = LINE if not command.purpose else SHORT_CALL
-            text = f"- Ran {inline(command.text, chars)}{for_purpose(command.purpose)}{command_end(command)}"
-            only_looked = tallies.only_looks(command.text)
-            undid = command.ok and any(map(_UNDID.match, tallies.command_steps(command.text)))
-            rank = age - ESSENTIAL if undid else RAN + age + RAN * only_looked
-            dated.append((command.index, Unit(text, rank)))
+    for age, command in runs:
+        chars = LINE if not command.purpose else SHORT_CALL
+        text = f"- Ran {inline(command.text, chars)}{for_purpose(command.purpose)}{command_end(command)}"
+        rank = RAN + age + RAN * tallies.only_looks(command.text)
+        rank = age - ESSENTIAL if command.text in undid else rank
+        dated.append((command.index, Unit(text, rank)))
     return dated
 
 
+FEW_UNDID = 4  # newest commands that come first
 # Takes changes back, or away for a time: nothing else tells of it.
 _UNDID = pattern(
     r"git (?:-C \S+ )?(?:checkout(?: \S+)? -- |restore |stash\b(?! list| show)|reset --hard)"
@@ -1733,7 +1763,7 @@ def pending(facts: Facts, done: str = "") -> list[Unit]:
     for at, row in enumerate(rows):
         short = task_row(replace(row, call="", error=""), one_line(row.subject, 60))
         units.append(Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at, short=short))
-        if since := written.get(row.id):
+        if since := written.get((row.board, row.id)):
             note = f"{WRITTEN_SINCE} {', '.join(since)}; this may be done"
             units.append(Unit(note, at - ESSENTIAL))
         if row.open and row.details:
@@ -1816,7 +1846,7 @@ def _not_edited(facts: Facts) -> list[str]:
     return [f"`{name}`" for name in left[:MOST_NAMED]] if len(left) < len(named) else []
 
 
-CODE_NAME = pattern(r"\b\w*(?:[a-z\d][A-Z]|_)\w*")
+_CODE_NAME = pattern(r"\b\w*(?:[a-z\d][A-Z]|_)\w*")
 _NAMED_FILE = pattern(r"`((?:[\w@-][\w.@-]*/){2,}[\w@-]+(?:\.[A-Za-z]\w{0,4})+)`")
 # Right before the name of a file that others are to be like.
 _AS_MODEL = pattern(
@@ -1846,16 +1876,18 @@ WRITTEN_SINCE = "- Written since that was listed:"
 OF_WORK = (IN_PROGRESS, NOT_BEGUN, SO_FAR, NOT_EDITED, OLDER_THAN, WRITTEN_SINCE)
 
 
-def written_since(facts: Facts, tasks: Sequence[Task]) -> dict[str, list[str]]:
-    """By the ids of open tasks, the names in code that they have and that edits wrote since they were last listed."""
-    named = [(task, {*CODE_NAME.findall(task.subject)}) for task in tasks if task.open]
+def written_since(facts: Facts, tasks: Sequence[Task]) -> dict[tuple[bool, str], list[str]]:
+    """By open tasks (whether it is of a board, and its id), the names in code that they have and that edits wrote since they were last listed."""
+    named = [(task, {*_CODE_NAME.findall(task.subject)}) for task in tasks if task.open]
     newest: dict[str, int] = {}
     for file in facts.files if any(names for _, names in named) else ():
         for at, text in file.written if not is_aside(file) else ():
-            for name in CODE_NAME.findall(text):
+            for name in _CODE_NAME.findall(text):
                 newest[name] = max(at, newest.get(name, at))
     since = {
-        task.id: [f"`{name}`" for name in sorted(names) if newest.get(name, -1) > task.index]
+        (task.board, task.id): [
+            f"`{name}`" for name in sorted(names) if newest.get(name, -1) > task.index
+        ]
         for task, names in named
     }
     return {key: names for key, names in since.items() if names}
