@@ -1393,7 +1393,7 @@ def test_a_report_that_was_conceded_to_be_wrong_says_so():
         *run(1, "ls"),
     )
     assert (
-        "(message 1, “Make it pass.”; then to message 2: “You're right, the cache reads it a…”): The index is read once"
+        "(message 1, “Make it pass.”; on message 2 it then said: “You're right, the cache reads it a…”): The index is read once"
         in text
     )
     text = state_of(
@@ -1402,7 +1402,7 @@ def test_a_report_that_was_conceded_to_be_wrong_says_so():
         said("You're right to ask. Yes."),
         *run(1, "ls"),
     )
-    assert "then to message" not in text
+    assert "it then said" not in text
     # What it concedes after a call may be about that call.
     text = state_of(
         said("The index is read once. It stands in one file and nothing else opens it."),
@@ -1411,7 +1411,7 @@ def test_a_report_that_was_conceded_to_be_wrong_says_so():
         said("My mistake, a typo."),
         *run(2, "git push"),
     )
-    assert "then to message" not in text
+    assert "it then said" not in text
 
 
 def test_a_question_that_points_back_stands_with_the_sentence_before_it():

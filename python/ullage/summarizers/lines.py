@@ -953,7 +953,7 @@ def _on_message(
     """The number of the message that it is about; of a short one also the words, without which an answer says little; empty: there is only one."""
     at = bisect_left(asked, remark.index, key=_index)
     words = one_line(conceded[at], ASKED_CHARS).replace("”", "'") if at in conceded else ""
-    answered = f"{CONCEDED} {asked[at].number}: “{words}”" if words else ""
+    answered = f"on message {asked[at].number} {CONCEDED}: “{words}”" if words else ""
     if not at or len(asked) == 1:
         return f" ({answered})" if answered else ""
     entry = asked[at - 1]
@@ -963,7 +963,7 @@ def _on_message(
     return f" (message {entry.number}{question}{answered})"
 
 
-CONCEDED = "then to message"
+CONCEDED = "it then said"
 
 
 class _Account(NamedTuple):
