@@ -133,7 +133,7 @@ def test_the_list_groups_names_without_what_any_model_knows():
         "- Names: TestSource",
         "- Options: --run",
     ]  # fmt: skip
-    assert names_tokens(candidates(facts)) == 16  # all but the name that only one result has
+    assert names_tokens(candidates(facts)) == 18  # all but the name that only one result has
 
 
 @pytest.mark.parametrize("tokens", [0, 5, 20, 60, 200])

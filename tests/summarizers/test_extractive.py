@@ -2104,7 +2104,12 @@ def test_problems_that_are_solved_are_named_in_few_words_before_they_are_left_ou
         return *run(number, f"make test-of-the-{number}-harbour-with-all-its-ledgers", bad, error=True), *run(number + 100, f"make test-of-the-{number}-harbour-with-all-its-ledgers")  # fmt: skip
 
     items = [item for number in range(1, 13) for item in solved(number)]
-    section = parse_sections(render(collect([user("Make it pass."), *items]), tokens=800))[4]
-    rows = [row for row in section.split("\n") if "later succeeded" in row]
-    short = [row for row in rows if "ledgers`" not in row]
-    assert len(rows) > len(short) > 0
+    facts = collect([user("Make it pass."), *items])
+    sections = [parse_sections(render(facts, tokens=n))[4] for n in range(700, 1_100, 50)]
+    forms = []
+    for section in sections:
+        rows = [row for row in section.split("\n") if "later succeeded" in row]
+        forms.append((len(rows), len([row for row in rows if "ledgers`" not in row])))
+    # Where there is more room more of them stand, and some of them whole.
+    assert [count for count, _ in forms] == sorted(count for count, _ in forms)
+    assert any(count > short > 0 for count, short in forms)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import islice, pairwise
 from operator import attrgetter, itemgetter
+from types import MappingProxyType
 from typing import ClassVar
 
 from ullage._engine import core
@@ -904,7 +905,7 @@ def _newest_step(facts: Facts, tokens: int) -> str:
             texts[-1], begin = remarks[-1].text, remarks[-1].index
     else:
         texts.append(newest.text)
-    done = _done_in([step for step in facts.steps if step.index >= begin], facts)
+    done = _done_in([s for s in facts.steps if s.index >= begin], lines.put_in(facts))
     if since and not done:
         lead = f"{lead}, which calls followed"
     after = f"After these words: {done}." if done else ""
@@ -938,13 +939,14 @@ def _unreported(facts: Facts) -> list[lines.Dated]:
     asked = [entry for entry in facts.inputs if entry.number]
     ended = [remark.index for remark in facts.statements if remark.closing]
     changed = {file.path for file in facts.files if file.changed}
+    written = lines.put_in(facts) if len(asked) > 1 else {}
     dated: list[lines.Dated] = []
     for entry, following in pairwise(asked):
         if bisect_left(ended, entry.index) != bisect_left(ended, following.index):
             continue
         between = (s for s in facts.steps if entry.index < s.index < following.index)
         steps = [step for step in between if _settles(step, changed)]
-        done = _done_in(steps, facts) if any(step.ok for step in steps) else ""
+        done = _done_in(steps, written) if any(step.ok for step in steps) else ""
         if done and not done.startswith(LOOKED):
             line = f"{AFTER_MESSAGE} {entry.number}, without last words: {done}"
             dated.append((steps[-1].index, Unit(line, 0)))
@@ -969,10 +971,10 @@ MOST_UNREPORTED = 8
 LOOKED = "looked: "
 
 
-def _done_in(steps: Sequence[ToolStep], facts: Facts | None = None) -> str:
-    """What calls changed and ran, in order of time, the newest, else what they looked at; empty: neither. `facts`: with few edits what they put in, which is read there."""
+def _done_in(steps: Sequence[ToolStep], written: Mapping[int, str] = MappingProxyType({})) -> str:
+    """What calls changed and ran, in order of time, the newest, else what they looked at; empty: neither. `written`: what edits put in (`put_in`), which is said of few."""
     edits = sum(bool(step.ok) and step.action in lines.CHANGES for step in steps)
-    put = lines.put_in(facts) if facts and 0 < edits <= FEW_EDITS else {}
+    put = written if edits <= FEW_EDITS else {}
     runs = {s.line: id(s) for s in steps if s.action is Action.COMMAND and not _looks(s)}
     done: list[tuple[str, dict[str, None]]] = []  # with how it ended; of a file with the places
     changed = dict[tuple[str, str], dict[str, None]]()  # since the last command
@@ -1140,7 +1142,7 @@ NEWEST_PERCENT = (28, 12)
 CURRENT_PERCENT, MOST_CURRENT_PERCENT, UNREAD_PERCENT = 12, 16, 18
 """Of the room that the current work may take before the sections share the rest; with the newest call and the states; and where it ends with what people wrote, which nobody has reacted to."""
 
-FAILED_PERCENT = 11  # the same for what failed: what cured it is asked for as often as what is open
+FAILED_PERCENT = 9  # the same for what failed: what cured it is asked for as often as what is open
 LEAST_CUT_TOKENS = 40  # for less the newest words are not cut: the mark takes a third of it
 NEWEST_TOKENS = 40  # of the newest user input, where it stands whole elsewhere
 RETOLD_PERCENT = 8  # for what another program's summary says of the user's words before it

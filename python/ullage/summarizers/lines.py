@@ -59,10 +59,9 @@ _Group = tuple[str, str]
 
 
 def candidates(facts: Facts) -> list[Name]:
-    """The names that a summary may list, in order of worth: without those that everybody knows, the rows of long listings, and `read/write` that no call holds."""
+    """The names that a summary may list, in order of worth: without the rows of long listings, and without `read/write` that no call holds."""
     removed = {row.name.split()[-1] for file in facts.files for row in file.declared if not row.now}
-    own = (name for name in facts.names[:MOST_NAMES] if not name.well_known)
-    real = (name for name in own if not is_example(name.text))
+    real = (name for name in facts.names[:MOST_NAMES] if not is_example(name.text))
     named = [name for name in real if name.text.rpartition(".")[2] not in removed]
     listed = sorted(_without_series(named), key=_is_passing)
     words = [name.text for name in listed if _TWO_WORDS.fullmatch(name.text)]
@@ -109,13 +108,13 @@ def names_tokens(listed: Sequence[Name]) -> int:
 
 
 def names(listed: Sequence[Name], present: str, tokens: int) -> tuple[str, bool]:
-    """The names (`candidates`) that the rest of a summary (`present`) does not hold; and whether that is all of them."""
+    """The names (`candidates`) that the rest of a summary (`present`) does not hold, without those that everybody knows; and whether that is all of them."""
     groups: dict[_Group, list[str]] = {}
     begun: set[str] = set()
     listed_so_far, left, every = "", tokens * 4, True
     texts = [shown(name) for name in listed]
     for name, text, there in zip(listed, texts, core.contained(texts, present), strict=True):
-        if there or text in listed_so_far:
+        if there or text in listed_so_far or name.well_known:
             continue
         if name.kind is NameKind.PATH and len(parts := name.text.rsplit("/", 2)) > 2:
             group: _Group = (name.kind, parts[0] or "/")
