@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.dropin import stands_in_for
-from ullage.providers.sdk_objects import as_json
+from ullage.providers.incoming import as_json
 from ullage.requests import count_request
 
 
