@@ -68,6 +68,18 @@ def optional(module: str, extra: str) -> ModuleType:
     return package_module
 
 
+def extra_module(module: str, extra: str) -> ModuleType:
+    """A module of an optional package, of whichever release.
+
+    Raises:
+        MissingExtra: It is not installed, or not all that it needs; names the extra.
+    """
+    try:
+        return import_module(module)
+    except ImportError as exc:
+        raise MissingExtra(module.partition(".")[0], extra) from exc
+
+
 def refuse_older(package: str, oldest: str, extra: str) -> None:
     """Refuse a release that nobody has tested.
 

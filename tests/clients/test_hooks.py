@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,15 @@ def test_an_unknown_event_is_logged(machine):
     done = run("no-such-event", {})
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert "unknown event" in log_of(machine)[0]
+
+
+def test_without_an_alarm_the_client_goes_on_all_the_same(machine, monkeypatch):
+    """Only the main thread of a process can set one."""
+    from ullage.clients import hook
+
+    monkeypatch.setattr(hook, "_silence", lambda: None)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(hook.main, ["post-tool-use"]).result() == 0
 
 
 def test_an_error_is_one_line_in_a_log_of_the_owners(machine):

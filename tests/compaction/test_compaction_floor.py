@@ -53,6 +53,24 @@ def test_less_than_the_least_share_is_no_compaction(least):
     assert len(set(found)) == 2
 
 
+def test_a_shorter_summary_that_frees_enough_has_all_that_fits():
+    """Thirteen rounds of which two leave: their words take less than what has to be freed."""
+    filler = "The build prints many lines that nobody needs to see again. " * 12
+    items, words = [], [f"Please mind word{number}." for number in range(13)]
+    for number, said in enumerate(words):
+        use = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "make"}}
+        result = {"type": "tool_result", "tool_use_id": use["id"], "content": filler}
+        items += [
+            {"role": "user", "content": said},
+            {"role": "assistant", "content": [use]},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": f"Done with number {number}."},
+        ]
+    done = compact(items, keep=3_000)
+    assert done.compacted
+    assert [said for said in words if said not in json.dumps(done.messages)] == []
+
+
 def test_what_happens_by_itself_has_no_floor():
     """An automatic compaction is asked for because the window is full."""
     items = conversation(seed=3, tokens=40_000)

@@ -1288,15 +1288,6 @@ def test_what_is_due_by_the_records_stands_at_the_end():
     assert "open on its list, before the last edits: Write the lexer" in since
 
 
-def test_checks_that_only_the_plan_names_are_due_where_none_was_run():
-    asked = user("Fix it. Before you commit, run `make lint`; never `make test-all`. It says `build failed: x`.")  # fmt: skip
-    text = state_of(asked, said("Let me see."), *edit(1, "/w/a.py"))
-    due = "Due by the records:\n- not run since the last edits: `make lint`"
-    assert text.endswith(due)
-    agent = call("Task", 2, description="Part 1", prompt="Do part 1"), answer(2, "All of it is green.")  # fmt: skip
-    assert due not in state_of(asked, said("Let me see."), *edit(1, "/w/a.py"), *agent)
-
-
 def test_it_says_that_nothing_is_due_where_the_user_speaks_next():
     work = *edit(1, "/w/a.py"), *run(2, "make test")
     end = said("The lexer reads blocks now.")
@@ -1658,10 +1649,12 @@ def test_what_was_done_for_a_message_without_a_report_stands_among_the_reports()
     assert f"- Done after message 1, without last words: {done}\n" in course
     assert "after message 2" not in course
     assert "after message 3" not in course
-    # What was taken back was not done, and it is said by what.
+    # What took it back is said with it.
     course = parse_sections(state_of(*edited, *run(2, "git checkout -- a.py"), user("Go on.")))[5]
-    assert "edited" not in course
-    assert "without last words: `git checkout -- a.py` → ok" in course
+    assert "edited `w/a.py`" in course
+    assert "; `git checkout -- a.py` → ok" in course
+    listed = state_of(*run(1, "git stash list"), *run(2, "git push -n"), user("Go on."))
+    assert "without last words" not in listed
 
 
 def test_finished_items_of_another_programs_summary_are_not_pending():
@@ -1671,31 +1664,29 @@ def test_finished_items_of_another_programs_summary_are_not_pending():
     pending = parse_sections(render(collect(items)))[7]
     assert "Draw the harbour" in pending
     assert "not on Windows" not in pending
+    todos[0]["status"] = "pending"
+    assert "not on Windows" in parse_sections(render(collect(items)))[7]
+    todos[0]["status"] = "completed"
     assert pending.count("Write the lexer") == 1
     assert "- Finished: Write the lexer" in pending or "[x] Write the lexer" in pending
 
 
-def test_items_of_a_long_report_are_cut_at_the_dash_only_where_that_turns_nothing():
+def test_items_of_a_long_report_are_cut_only_to_the_names_that_they_explain():
     items = [
-        "Content validation - it compares every file that the harbour has with the one on the quay",
+        "`validate.py` - it compares every file that the harbour has with the one on the quay",
         "All tests pass — except `test_close`, which hangs on the second run of the night",
-        "Deploy to production — not done, since nobody answered in the night",
-        "The loop runs to `count` - 1 where it ran to the end of the ledger before",
-        "Checkpoint ids - their form is asserted with twelve digits, also for the old ones",
+        "Deploy to production — blocked on keys that nobody had in the night",
+        "**Deployed to the harbour** was not done, " + "since nobody answered " * 8,
+        "`ids.py`, `rows.py` - their form is asserted with twelve digits, also for the old ones",
     ]
     account = lines.account_of(
         "The work is done.\n\n" + "\n".join(f"- {item}" for item in items), 60
     )
-    brief = account.brief(240)
-    assert "Content validation…; " in brief
-    assert "Checkpoint ids…" in brief
-    for turned in ("All tests pass…", "All tests pass;", "Deploy to production…", "`count`…"):
+    brief = account.brief(260)
+    assert "`validate.py`…; " in brief
+    assert "`ids.py`, `rows.py`…" in brief
+    for turned in ("All tests pass…", "All tests pass;", "production…", "harbour…", "harbour;"):
         assert turned not in brief
-    # Nothing but a list has items.
-    story = (
-        "Checks are slow - it takes them a minute to read the ledger that the harbour has.\n\n" * 9
-    )
-    assert "slow…" not in lines.account_of("Done.\n\n" + story, 60).brief(100)
 
 
 def test_a_formatter_is_not_what_failed_in_a_chain_and_is_due_after_edits():
@@ -1708,6 +1699,8 @@ def test_a_formatter_is_not_what_failed_in_a_chain_and_is_due_after_edits():
     assert "- not run since the last edits: `mise run fmt`, `mise run lint`" in text
     checked = run(2, "cargo fmt --check && cargo test", "Exit code 1\nDiff in a.rs:1", error=True)
     assert "- `cargo fmt --check && cargo test` failed" in state_of(said("I see."), *checked)
+    checked = run(2, "make fmt-check && make test", "Exit code 1\nDiff in a.rs:1", error=True)
+    assert "- `make test` failed" not in state_of(said("I see."), *checked)
 
 
 def test_names_that_were_written_are_those_of_the_task_in_its_own_list():
@@ -1724,8 +1717,9 @@ def test_names_that_were_written_are_those_of_the_task_in_its_own_list():
 def test_the_name_of_a_file_stays_in_its_quotes():
     path = "/w/a` **IGNORE** `b.py"
     text = state_of(*edit(1, path), *run(2, "make test"), user("Go on."))
-    done = next(row for row in text.split("\n") if "without last words" in row)
-    assert "` **IGNORE** `" not in done
+    rows = [row for row in text.split("\n") if "IGNORE" in row and ": edited 1×" not in row]
+    assert len(rows) >= 2
+    assert not any("` **IGNORE** `" in row for row in rows)
 
 
 def test_the_newest_answer_of_a_sub_agent_comes_before_decisions_while_nothing_was_edited():

@@ -20,7 +20,6 @@ from ullage.sessions.inspected import inspect_opened
 from ullage.testing import scenario
 from ullage.transcript import Transcript, TranscriptLog
 from ullage.tui import run_tui
-from ullage.tui.shown_session import MOST_ROWS, ShownSession, removals_of
 
 pytest.importorskip("textual")
 
@@ -28,6 +27,7 @@ from textual.widgets import DataTable, HelpPanel, Static
 from textual.worker import WorkerCancelled
 
 from ullage.tui.session_app import SessionApp, SessionScreen, TargetSlider, bar_of, glance
+from ullage.tui.shown_session import MOST_ROWS, ShownSession, removals_of
 
 
 @pytest.fixture(scope="module")

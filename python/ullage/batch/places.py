@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ullage._start import optional
+from ullage._start import extra_module
 from ullage.exceptions import InvalidPolicy, StoreError
 
 NOTES = "session-memory"
@@ -192,7 +192,7 @@ def _split(path: str) -> tuple[str, str]:
 @contextmanager
 def _opened(root: str, path: str = "") -> Iterator[tuple[Any, Any]]:
     """The library and a bucket; a failure names the path that was asked for, or the bucket."""
-    library, stores = optional("obstore", "objects"), optional("obstore.store", "objects")
+    library, stores = extra_module("obstore", "objects"), extra_module("obstore.store", "objects")
     named = root
     try:
         store, named = stores.from_url(root), path or root

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import orjson
 
-from ullage._start import optional
+from ullage._start import extra_module
 from ullage.batch.places import (
     RemoteFile,
     TranscriptFile,
@@ -671,17 +671,13 @@ class ArrowBatch(Protocol):
         ...
 
 
-# Once: to compare releases takes a millisecond, as long as a small transcript.
-_arrow = cache(partial(optional, "pyarrow", "daft"))
-
-
 def arrow_schema() -> Any:
     """Columns of the result: the fields of `BatchRow`.
 
     Raises:
         MissingExtra: pyarrow is not installed.
     """
-    arrow = _arrow()
+    arrow = extra_module("pyarrow", "daft")
     kinds = dict.fromkeys(("tokens_before", "tokens_after", "freed"), arrow.int64())
     kinds["output"] = arrow.large_binary()
     names = [column.name for column in dataclasses.fields(BatchRow)]
@@ -705,7 +701,9 @@ def process_rows(batch: ArrowBatch, task: RowTask) -> ArrowBatch:
     """
     schema = arrow_schema()
     rows = [dataclasses.asdict(row) for row in rows_of(batch.to_pylist(), task)]
-    result: ArrowBatch = _arrow().RecordBatch.from_pylist(rows, schema=schema)
+    result: ArrowBatch = extra_module("pyarrow", "daft").RecordBatch.from_pylist(
+        rows, schema=schema
+    )
     return result
 
 
@@ -734,7 +732,7 @@ def write_table(path: str, rows: Iterable[BatchRow]) -> None:
         MissingExtra: pyarrow is not installed.
         StoreError: It cannot be written.
     """
-    arrow, parquet = _arrow(), optional("pyarrow.parquet", "daft")
+    arrow, parquet = extra_module("pyarrow", "daft"), extra_module("pyarrow.parquet", "daft")
     table = arrow.Table.from_pylist([*map(dataclasses.asdict, rows)], schema=arrow_schema())
     sink = arrow.BufferOutputStream()
     parquet.write_table(table, sink)
@@ -783,7 +781,7 @@ def _threads(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[B
 
 
 def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
-    daft, arrow = optional("daft", "daft"), _arrow()
+    daft, arrow = extra_module("daft", "daft"), extra_module("pyarrow", "daft")
     kind = arrow.struct(list(arrow_schema()))
 
     def work(path: Any, relative: Any) -> Any:
@@ -800,7 +798,7 @@ def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[Batc
 
 
 def _ray(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
-    data, arrow = optional("ray.data", "ray"), optional("pyarrow", "ray")
+    data, arrow = extra_module("ray.data", "ray"), extra_module("pyarrow", "ray")
 
     def work(table: Any) -> Any:
         done = [process_rows(batch, task) for batch in table.to_batches()]

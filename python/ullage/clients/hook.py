@@ -45,14 +45,15 @@ def main(argv: list[str] | None = None) -> int:
         gc.set_threshold(100_000, 20, 20)
     event = words[0] if words else ""
     try:
-        _ring_after(_seconds())
-        output = answer(event, sys.stdin.buffer.read(MAX_INPUT_BYTES + 1))
-        _ring_after(0)
+        try:
+            _ring_after(_seconds())
+            output = answer(event, sys.stdin.buffer.read(MAX_INPUT_BYTES + 1))
+        finally:
+            _ring_after(0)
         if output:
             sys.stdout.write(output)
             sys.stdout.flush()
     except BaseException as exc:  # the client must go on whatever happens here
-        _ring_after(0)
         log_fault(event, exc)
         _silence()
     if argv is None:

@@ -364,8 +364,9 @@ class _Search:
             self.low, self.low_used = max((self.low, self.low_used), (begin, used))
             if slow and step > 2 * gain:  # a longer limit adds less than half of its length
                 return self._limited(state, begin + (aim - used) * step // gain, aim)
-        # What is added can have more tokens for its length than what stands there.
-        short = most * (100 - AIMED_PERCENT) * 10 // state.job.permille
+        # What is added can have more tokens for its length than what stands there; without a target nothing is to be filled.
+        to_fill = size if target is None else most
+        short = to_fill * (100 - AIMED_PERCENT) * 10 // state.job.permille
         guess = begin + size * (free - short) // max(state.measure(accepted.text), 1)
         return self._limited(state, guess, aim)
 

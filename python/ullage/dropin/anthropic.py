@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.dropin import stands_in_for
-from ullage.providers.incoming import as_json
 from ullage.requests import count_request
 
 
@@ -68,12 +67,21 @@ def count_tokens(
         True
     """
     count = count_request(
-        [as_json(message) for message in messages],  # the client's objects as what it would send
+        [_plain(message) for message in messages],
         model=model,
-        system=system if system is None or isinstance(system, str) else [*map(as_json, system)],
-        tools=[as_json(tool) for tool in tools or ()],
+        system=system if system is None or isinstance(system, str) else [*map(_plain, system)],
+        tools=[_plain(message) for message in tools or ()],
     )
     return MessageTokensCount(count.tokens)
+
+
+def _plain(value: Any) -> Any:
+    """The client's objects as the dicts that it would send."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 stands_in_for(__name__, "anthropic")

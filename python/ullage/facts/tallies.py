@@ -132,7 +132,7 @@ _MORE = pattern(r"[|;\n]")  # after which an exit code may be that of something 
 CHECKS = pattern(
     r"\b(?:(?P<test>tests?|specs?|pytest|jest|vitest|nextest|e2e)|(?P<lint>lint|clippy|vet|ruff|eslint|(?<![\w/.\"'-])fmt(?![\w/.\"'-]))|(?P<build>check|build|compile|typecheck|tsc|mypy|pyright))\b"
 )
-FORMATS = pattern(r"[\w./-]+(?: run)? fmt\b(?!.*--check)")
+FORMATS = pattern(r"[\w./-]+(?: run)? fmt(?![\w:.-])(?!.*-check\b)")
 # Commands that keep books, move files or show what others printed, whatever these are called.
 _NO_CHECK = pattern(
     r"(?:git|gh|sed|tar|zip|unzip|gzip|cp|mv|rm|mkdir|touch|chmod|ln|curl|wget|rsync|scp|docker logs|kubectl logs|journalctl) "

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ullage._start import optional
+from ullage._start import extra_module
 from ullage._version import VERSION
 from ullage.exceptions import InvalidPolicy, StoreError
 from ullage.manager.machine import CATEGORIES
@@ -332,7 +332,7 @@ def write_report(
 
 @cache
 def _environment() -> Any:
-    jinja = optional("jinja2", "report")
+    jinja = extra_module("jinja2", "report")
     environment = jinja.Environment(
         loader=jinja.PackageLoader("ullage.report", "assets"),
         autoescape=True,

@@ -162,12 +162,12 @@ class FolderStore:
 
     def put_blob(self, conversation: str, data: bytes) -> str:
         """See `ConversationStore.put_blob`."""
-        digest = hashlib.sha256(data).hexdigest()
+        name, digest = safe_name(checked_name(conversation)), hashlib.sha256(data).hexdigest()
         path = self.folder / "blobs" / digest
         with locked(self.folder / _LOCK), reported(path):
             folder = self.folder / "references" / digest
             folder.mkdir(exist_ok=True, mode=0o700)
-            (folder / safe_name(checked_name(conversation))).touch(mode=0o600)
+            (folder / name).touch(mode=0o600)
             if _size(path) == len(data):
                 os.utime(path)
             else:

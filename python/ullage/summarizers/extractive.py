@@ -416,41 +416,31 @@ def checks(facts: Facts) -> str:
     since = _newest_checks(facts)
     if not since and any(file.changed for file in facts.files):
         apart = any(step.action is Action.AGENT for step in facts.steps)
-        named = _named_checks(facts)
-        to_run = f"; named: {', '.join(f'`{code}`' for code in named)}"
+        sources = (facts.plan, *(entry.text for entry in facts.inputs[-MOST_NAMING:]))
+        codes = ((text, match) for text in sources for match in _CODE.finditer(text[:OBJECT_CHARS]))
+        named = dict.fromkeys(
+            match[1]
+            for text, match in codes
+            if tallies.runs_check(match[1])
+            and not _FORBIDS.search(text, max(match.start() - FORBIDDEN_CHARS, 0), match.start())
+        )
+        to_run = f"; named: {', '.join(f'`{code}`' for code in [*named][:MOST_EDITED])}"
         return f"Checks: no test, linter or build was run{' but by sub-agents' * apart}{to_run * bool(named)}"
     texts = [_ended(since[()])] if () in since else []
     for edited, runs in since.items():
         if edited:
-            names = ", ".join(f"`{lines.short_path(path)}`" for path in edited[-MOST_EDITED:])
+            names = ", ".join(_short(path) for path in edited[-MOST_EDITED:])
             more = f"{len(edited)} files, last " if len(edited) > MOST_EDITED else ""
             texts.append(f"before edits to {more}{names}: {_ended(runs)}")
     return f"Checks: {'; '.join(texts)}" if texts else ""
-
-
-def _named_checks(facts: Facts) -> list[str]:
-    """The checks that the plan or the user named as code, and that nobody ran."""
-    rows = (
-        row
-        for text in (facts.plan, *(entry.text for entry in facts.inputs[-MOST_NAMING:]))
-        for row in _CLAUSE_END.split(text[:OBJECT_CHARS])
-        if "`" in row and not _FORBIDS.search(row)
-    )
-    named = dict.fromkeys(match[1] for row in rows for match in _CODE.finditer(row))
-    ran = "\n".join(run.text for run in facts.commands)
-    return [
-        code
-        for code in named
-        if tallies.runs_check(code) and not _NO_PROGRAM.match(code) and code not in ran
-    ][:MOST_EDITED]
 
 
 def due(facts: Facts) -> str:
     """What the records say is due next, where the assistant was at work: checks that failed, open tasks, checks from before the last edits; empty: nothing."""
     if not lines.is_in_progress(facts):
         return _awaited(facts)
-    failed, stale, since = list[str](), list[str](), _newest_checks(facts)
-    for edited, runs in since.items():
+    failed, stale = list[str](), list[str]()
+    for edited, runs in _newest_checks(facts).items():
         for (part, _), run in runs:
             check = f"`{inline(part, SHORT_CHECK).strip('`')}`"
             if run.ok is False:
@@ -459,9 +449,6 @@ def due(facts: Facts) -> str:
                 )
             elif run.ok and edited:
                 stale.append(check)
-    apart = any(step.action is Action.AGENT for step in facts.steps)
-    if not (since or apart) and any(file.changed for file in facts.files):
-        stale = [f"`{check}`" for check in _named_checks(facts)]
     begun = [task for task in facts.tasks if task.open and task.subject]
     begun.sort(key=lambda task: task.status != "in_progress")
     if begun:
@@ -499,20 +486,17 @@ MOST_DUE = 3  # open tasks that are named
 # The assistant says what it will do, though its turn has ended.
 _GOES_ON_SAYING = pattern(rf"\b{WILL}|\bi (?:am going|plan|need) to\b", re.I)
 SAID_LAST = 300  # characters in which that is looked for
-_CODE = pattern(r"`([a-z][^`\n]{3,60})`")
-_CLAUSE_END = pattern(r"(?<=[.;!?:])\s+|\n")
-# In the same part of a sentence: that it must not be run, or was.
-_FORBIDS = pattern(
-    r"\b(?:never|not|n['’]t|don['’]t|without|ignore|broken|fail\w*|ran|already)\b", re.I
-)
-_NO_PROGRAM = pattern(
-    r"(?:build|tests?|lint|check|specs?|compile)\b"
-)  # a name, or part of a message
+_CODE, FORBIDDEN_CHARS = pattern(r"`([a-z][^`\n]{3,60})`"), 30  # before it
+_FORBIDS = pattern(r"\b(?:never|not|don['’]t|without)\b", re.I)
 MOST_NAMING = 20  # newest messages in which checks are looked for that nobody ran
 SHORT_CHECK = 60  # characters of a check where it is due
 MOST_DONE = 6  # files and commands that followed the newest words
 MOST_LOOKED = 3  # calls that only looked, where no others did
 MOST_EDITED = 4  # files that are named of those that were edited since
+
+
+def _short(path: str) -> str:
+    return inline(lines.short_path(path), SHORT_TEXT)
 
 
 class _Check(NamedTuple):
@@ -614,7 +598,7 @@ def repository(facts: Facts) -> str:
     changed = [file for file in facts.files if file.changed_at > max(after, clean)]
     newest_last = sorted(changed, key=attrgetter("changed_at"))
     shown = newest_last[-MOST_CHANGED if len(newest_last) > MOST_CHANGED + 1 else 0 :]
-    names = ", ".join(f"`{lines.short_path(file.path)}`" for file in shown)
+    names = ", ".join(_short(file.path) for file in shown)
     more = f"{len(changed) - len(shown)} more, " if len(changed) > len(shown) else ""
     branch, since = _branch(facts, runs)
     stopped = _stopped_at_conflicts(facts, after) + _committed_by_others(facts, after)
@@ -935,17 +919,16 @@ def _done_before_words(facts: Facts) -> str:
 
 
 def _unreported(facts: Facts) -> list[lines.Dated]:
-    """What was done after messages, where the assistant had no last words before the next one; not what was taken back since."""
+    """What was done after messages, where the assistant had no last words before the next one."""
     asked = [entry for entry in facts.inputs if entry.number]
     ended = [remark.index for remark in facts.statements if remark.closing]
-    changed = {file.path for file in facts.files if file.changed}
     written = lines.put_in(facts) if len(asked) > 1 else {}
     dated: list[lines.Dated] = []
     for entry, following in pairwise(asked):
         if bisect_left(ended, entry.index) != bisect_left(ended, following.index):
             continue
         between = (s for s in facts.steps if entry.index < s.index < following.index)
-        steps = [step for step in between if _settles(step, changed)]
+        steps = [*filter(_settles, between)]
         done = _done_in(steps, written) if any(step.ok for step in steps) else ""
         if done and not done.startswith(LOOKED):
             line = f"{AFTER_MESSAGE} {entry.number}, without last words: {done}"
@@ -954,18 +937,18 @@ def _unreported(facts: Facts) -> list[lines.Dated]:
     return [(at, unit._replace(rank=age - lines.ESSENTIAL)) for age, (at, unit) in newest]
 
 
-def _settles(step: ToolStep, changed: Set[str]) -> bool:
-    """Whether a call changed a file, checked the work, or committed it or the like."""
-    target = step.line.partition(" ")[2]
+def _settles(step: ToolStep) -> bool:
+    """Whether a call changed a file, checked the work, or committed it, took it back or the like."""
     if step.action is not Action.COMMAND:
-        return step.action in lines.CHANGES and target in changed
-    parts = tallies.command_steps(target)
-    return tallies.runs_check(target) or any(map(_TO_HISTORY.match, parts))
+        return step.action in lines.CHANGES
+    command = step.line.partition(" ")[2]
+    parts = tallies.command_steps(command)
+    return tallies.runs_check(command) or any(map(_TO_HISTORY.match, parts))
 
 
 AFTER_MESSAGE = "- Done after message"
 _TO_HISTORY = pattern(
-    r"git (?:-[cC] \S+ )*(?:commit|push|merge|rebase|checkout|switch|restore|stash|reset|revert|pull)\b(?!.* --dry-run)"
+    r"git (?:-[cC] \S+ )*(?:commit|push|merge|rebase|checkout|switch|restore|stash(?! list| show)|reset|revert|pull)\b(?!-)(?!.* (?:--dry-run|-n)\b)"
 )
 MOST_UNREPORTED = 8
 LOOKED = "looked: "
@@ -989,7 +972,7 @@ def _done_in(steps: Sequence[ToolStep], written: Mapping[int, str] = MappingProx
                 done = [one for one in done if one[1] is not before]
             if (places := changed.get((verb, target))) is None:
                 places = changed[verb, target] = {}
-                done.append((f"{verb}{inline(lines.short_path(target), SHORT_TEXT)}", places))
+                done.append((f"{verb}{_short(target)}", places))
             place = inline(lines.bare_name(step.within), SHORT_TEXT) if step.within else ""
             if not place and (text := _from_declaration(put.get(id(step), ""))):
                 place = step.change or f"inserted {inline(text, SHORT_TEXT)}"
@@ -1063,7 +1046,7 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
         others = (p for p in carried[number] if not p.startswith(_FROM_FACTS))
         carried[number] = [p for p in others if not read_tasks(p, 0) and not read_work(p, 0)]
     # Of what a list names that was written since, that list knows how far it is.
-    listed = {task.subject for task in facts.tasks}
+    listed = {task.subject: task.open for task in facts.tasks}
     carried[7] = list(_without_items(carried[7], listed))
     return {
         number: lines.ranked_old(number, list(dict.fromkeys(pieces)))
@@ -1072,15 +1055,16 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     }
 
 
-def _without_items(pieces: Sequence[str], titles: Set[str]) -> Iterator[str]:
-    """Items of a list but for those with these titles, and what stands under them."""
-    above = -1
+def _without_items(pieces: Sequence[str], listed: Mapping[str, bool]) -> Iterator[str]:
+    """Items of a list without those that are listed elsewhere, and what stands under those that are not open there."""
+    above = -1  # how far the last one is indented that is not open; -1: none is
     for piece in pieces:
         indent = len(piece) - len(piece.lstrip())
         if above < 0 or indent <= above:
-            above = indent if lines.without_row_head(piece) in titles else -1
-        if above < 0:
-            yield piece
+            is_open = listed.get(lines.without_row_head(piece))
+            above = indent if is_open is False else -1
+            if is_open is None:
+                yield piece
 
 
 _FROM_FACTS = (DETAILS, "- Waiting for the user's answer", "- Plan mode is on", *lines.OF_WORK)

@@ -952,7 +952,7 @@ def _on_message(
     """The number of the message that it is about; of a short one also the words, without which an answer says little; empty: there is only one."""
     at = bisect_left(asked, remark.index, key=_index)
     words = one_line(conceded[at], ASKED_CHARS).replace("”", "'") if at in conceded else ""
-    answered = f"on message {asked[at].number} {CONCEDED}: “{words}”" if words else ""
+    answered = f"on message {asked[at].number} {CONCEDED}{words}”" if words else ""
     if not at or len(asked) == 1:
         return f" ({answered})" if answered else ""
     entry = asked[at - 1]
@@ -962,7 +962,7 @@ def _on_message(
     return f" (message {entry.number}{question}{answered})"
 
 
-CONCEDED = "it then said"
+CONCEDED = "it then said: “"
 
 
 class _Account(NamedTuple):
@@ -1014,16 +1014,13 @@ def _with_gaps(chosen: Mapping[int, str], passed: Set[int] = frozenset()) -> str
 
 
 def _item_head(row: str) -> str:
-    """An item of a list up to the dash before what explains it, with a mark; whole, where that may turn what it says."""
+    """Of an item of a list that explains names in code these, with a mark; another one whole: a part of it may say something else."""
     match = _EXPLAINED.match(row)
-    return row if match is None or _TURNS.search(row, match.end(1)) else f"{match[1]}…"
+    return f"{match[1]}…" if match else row
 
 
-_EXPLAINED, ITEM_CHARS = pattern(r"(.{8,79}?)(?<!\d) [-–—]+ (?!\d)"), 80
-_TURNS = pattern(
-    r"\b(?:not?|never|except\w*|but|instead|without|unless|until|only|still|yet|fail\w*|skip\w*|pending|missing|broken)\b|n['’]t\b|[^\x00-\x7f]{3}",
-    re.I,
-)
+_EXPLAINED = pattern(r"(`[^`]{2,60}`(?:,? (?:and |/ )?`[^`]{2,60}`){0,3}) [-–—]+ ")
+ITEM_CHARS = 80
 
 
 def account_of(text: str, least: int) -> _Account:
@@ -1197,7 +1194,7 @@ def _brief_rows(text: str) -> Iterator[tuple[str, bool, bool]]:
             continue
         sentences = [row]
         if len(row) > BRIEF_ROW and (bold := _BOLD.match(row)):
-            sentences = [bold[1]]
+            sentences = [f"{bold[1].rstrip(':')}…"]
         elif len(row) > BRIEF_ROW:
             sentences = _SENTENCE_END.split(row[:MOST_OF_ROW], SENTENCES)[:SENTENCES]
         begins = not line[:1].isspace()
@@ -1230,7 +1227,8 @@ _FILLER = pattern(
 BRIEF_ROW, MOST_OF_ROW, SENTENCES = 160, 700, 5
 _HEADING = pattern(r"#{1,6} |\*\*[^*]+\*\*:?$")
 _ROW_HEAD = pattern(r"^(?:[-*•+>#]{1,6}|\d{1,2}[.)])\s+")
-_BOLD = pattern(r"\*\*(.+?)\*\*")
+# A title of what follows: not what the rest of the row may turn.
+_BOLD = pattern(r"\*\*(.+?)(?::\*\*|\*\*:)")
 _LEADS_IN = pattern(
     r"(?:(?:done|perfect|great|all done)\W+)?(?:here['’]?s|here is|here are)\b", re.I
 )

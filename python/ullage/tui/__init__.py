@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ullage._start import optional
+from ullage._start import extra_module
 
 
 def run_tui(path: str | os.PathLike[str] | None = None) -> None:
@@ -16,7 +16,7 @@ def run_tui(path: str | os.PathLike[str] | None = None) -> None:
     Raises:
         MissingExtra: Textual is not installed (`pip install 'ullage[tui]'`).
     """
-    optional("textual", "tui")
+    extra_module("textual", "tui")
     from ullage.tui.session_app import SessionApp
 
     SessionApp(path).run()

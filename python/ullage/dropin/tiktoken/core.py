@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence, Set as Abs
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeVar
 
-from ullage._start import optional, table
+from ullage._start import extra_module, table
 from ullage.counting import bytes_of_tokens, count_tokens_exact, encode_exact, special_tokens
 from ullage.dropin import stands_in_for
 from ullage.exceptions import MissingExtra
@@ -47,7 +47,7 @@ class Encoding:
         """
         if mergeable_ranks is None:
             return super().__new__(cls)
-        encoding: Encoding = optional("tiktoken", "tiktoken").Encoding(
+        encoding: Encoding = extra_module("tiktoken", "tiktoken").Encoding(
             name,
             pat_str=pat_str,
             mergeable_ranks=mergeable_ranks,
@@ -250,7 +250,7 @@ class Encoding:
 def _of_library(name: str) -> Any:
     """Tiktoken's own encoding, from the vocabulary that comes with Ullage: nothing is downloaded."""
     ours = Encoding(name)
-    return optional("tiktoken", "tiktoken").Encoding(
+    return extra_module("tiktoken", "tiktoken").Encoding(
         name,
         pat_str=ours._pat_str,
         mergeable_ranks=ours._mergeable_ranks,
