@@ -94,7 +94,8 @@ def test_names_and_changed_files_are_there_at_the_usual_size(parts):
         assert cost(text) <= DEFAULT_TOKENS
         # A path by its last two parts, under the folder that it shares with others.
         # Without `read/display`, two words that prose joins by a stroke and no call holds.
-        names = [name for name in candidates(facts) if not listed(name.text, facts)]
+        real = (name for name in candidates(facts) if not name.well_known)
+        names = [name for name in real if not listed(name.text, facts)]
         assert [n.text for n in names[:LEAST_NAMES] if shown(n) not in text] == []
         newest = sorted((f for f in facts.files if f.changed), key=lambda f: -f.last)[:5]
         under = paths_under_folders(text)

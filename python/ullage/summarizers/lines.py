@@ -1660,11 +1660,8 @@ def agents(facts: Facts) -> list[Dated]:
         if run.answer:
             unread = run.index >= said_at  # nothing was said about it yet: it comes first
             # Before all else what nothing was said about yet, or the newest, if nothing was edited after.
-            rank -= (
-                2
-                * ESSENTIAL
-                * ((unread and age <= MOST_UNREAD) or (age == 1 and run.index > changed_at))
-            )
+            newest = age == 1 and run.index > changed_at
+            rank -= 2 * ESSENTIAL * (newest or (unread and age <= MOST_UNREAD))
             head = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): "
             answer = _after_filler(run.answer) or run.answer
             most, least = (1_200, 400) if unread else (300, 120)
