@@ -442,7 +442,7 @@ def due(facts: Facts) -> str:
     failed, stale = list[str](), list[str]()
     for edited, runs in _newest_checks(facts).items():
         for (part, _), run in runs:
-            check = f"`{inline(part, SHORT_CHECK).strip('`')}`"
+            check = inline(part, SHORT_CHECK)
             if run.ok is False:
                 failed.append(
                     f"- {check} failed{f': {inline(run.line, SHORT_TEXT)}' * bool(run.line)}"
@@ -931,7 +931,7 @@ def _unreported(facts: Facts) -> list[lines.Dated]:
         steps = [*filter(_settles, between)]
         done = _done_in(steps, written) if any(step.ok for step in steps) else ""
         if done and not done.startswith(LOOKED):
-            line = f"{AFTER_MESSAGE} {entry.number}, without last words: {done}"
+            line = f"- Done after message {entry.number}, without last words: {done}"
             dated.append((steps[-1].index, Unit(line, 0)))
     newest = aged(dated[-MOST_UNREPORTED:])
     return [(at, unit._replace(rank=age - lines.ESSENTIAL)) for age, (at, unit) in newest]
@@ -946,7 +946,6 @@ def _settles(step: ToolStep) -> bool:
     return tallies.runs_check(command) or any(map(_TO_HISTORY.match, parts))
 
 
-AFTER_MESSAGE = "- Done after message"
 _TO_HISTORY = pattern(
     r"git (?:-[cC] \S+ )*(?:commit|push|merge|rebase|checkout|switch|restore|stash(?! list| show)|reset|revert|pull)\b(?!-)(?!.* (?:--dry-run|-n)\b)"
 )
