@@ -67,8 +67,8 @@ EXAMPLES = (
             f"A: 8*{TALK}",
         ),
         220,
-        "the story around the rule (the sentence says how many characters are missing) and the assistant's assurances",
-        ("kitchen",),
+        "most of the story around the rule (the sentence says how many characters are missing) and the assistant's assurances",
+        ("workshop",),
         ("Never touch migrations/0042_lock.sql, because the DBA owns it.",),
     ),
     Example(

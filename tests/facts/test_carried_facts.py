@@ -12,7 +12,15 @@ from ullage.facts import collect
 from ullage.facts.collector import findings
 from ullage.facts.model import UserInput
 from ullage.facts.rules import superseded
-from ullage.facts.sections import HEADINGS, read_user_messages
+from ullage.facts.sections import (
+    HEADINGS,
+    OUTCOME,
+    outcomes_in,
+    read_numbered_messages,
+    read_user_messages,
+    user_message,
+    with_outcomes,
+)
 from ullage.facts.tallies import FactTally, fact_lines
 from ullage.memory.session import SessionMemory
 from ullage.summarizers.extractive import render
@@ -369,3 +377,42 @@ def test_what_is_to_be_used_instead_marks_every_message_that_named_the_old(old, 
 def test_what_does_not_replace_it_marks_nothing(old, new):
     inputs = [UserInput(0, old, number=1), UserInput(1, new, number=2)]
     assert [entry.corrected for entry in superseded(inputs)[0]] == ["", ""]
+
+
+WORDS = st.lists(
+    st.sampled_from(["yes", "2. no", OUTCOME, "```", "````text", "- a", " ", "\n", "→"])
+)
+
+
+@given(st.lists(WORDS.map("".join), max_size=5), st.data())
+def test_what_came_of_messages_is_never_read_as_words_of_the_user(texts, data):
+    section = "\n".join(user_message(at, text) for at, text in enumerate(texts, 1))
+    before = read_numbered_messages(section)
+    numbers = st.integers(0, len(texts) + 1)
+    lines = st.lists(st.sampled_from(["Reported: 7. done.", "Done (no last words): ran", "1. x"]))
+    under = data.draw(st.dictionaries(numbers, lines))
+    both = with_outcomes(section, under)
+    assert read_numbered_messages(both) == before
+    here = {number for number, _ in before}
+    assert [*outcomes_in(both)] == [
+        (number, line) for number in sorted(here & under.keys()) for line in under[number]
+    ]
+
+
+def test_what_came_of_messages_stands_under_them_again_after_the_next_compaction():
+    answers = ["Moved the parser to its own file.", "The docs name it."]
+    items = [user("Move the parser."), said(answers[0]), user("And the docs?"), said(answers[1])]
+    items += [user("Go on."), said("I look at it. " * 900)]
+    once = compact(items, keep=0).messages
+    twice = summary_of([*once, user("And the tests?"), said("They pass. " * 900), user("Thanks.")])
+    for number, asked, answer in ((1, "Move the parser.", 0), (2, "And the docs?", 1)):
+        row = f"\n{number}. {asked}\n{OUTCOME}Reported: {answers[answer]}\n"
+        assert row in once[0]["content"]
+        assert row in twice
+
+
+def test_lines_under_the_messages_of_another_program_are_the_users():
+    retold = '   - "paint the kite red"\n   - "and dry it"'
+    text = f"This session is being continued from a previous conversation.\n\n1. Primary Request and Intent:\n   A kite.\n\n6. All user messages:\n{retold}\n"
+    items = [{"role": "user", "content": text}, user("and a tail"), said("ok " * 300)]
+    assert "and dry it" in summary_of([*items, user("Go on."), said("I look at it. " * 40)])

@@ -81,7 +81,7 @@ def test_errors_with_what_followed(sections):
 
 
 def test_reports_and_commits_in_order_of_time(sections):
-    assert sections[5].index("All tests pass now.") < sections[5].index("Committed 1a2b3c4 on main")
+    assert sections[6].index("All tests pass now.") < sections[6].index("Committed 1a2b3c4 on main")
 
 
 def test_all_user_messages(sections):
@@ -1220,7 +1220,7 @@ def test_the_end_of_each_turn_comes_before_the_newest_remarks():
     ]
     text = render(collect([*turns, user("Go on."), *late]), tokens=2_000)
     for n in range(2, 6):
-        report = f"- Reported (message {n + 1}, “Fix part {n}.”): Fixed lexer part {n}."
+        report = f"{n + 1}. Fix part {n}.\n   → Reported: Fixed lexer part {n}."
         assert report in text
 
 
@@ -1233,7 +1233,7 @@ def test_a_remark_that_announces_an_edit_says_where_it_was_made():
 
 def test_the_words_that_the_newest_message_answers_stand():
     text = state_of(said("The cause is the lease of the index."), user("No, it is not."))
-    assert "- Reported (message 1, “Make it pass.”): The cause is the lease of the index." in text
+    assert "1. Make it pass.\n   → Reported: The cause is the lease of the index.\n2. No" in text
     assert "The newest user message has not been answered yet" in text
 
 
@@ -1384,7 +1384,7 @@ def test_a_report_that_was_conceded_to_be_wrong_says_so():
         *run(1, "ls"),
     )
     assert (
-        "(message 1, “Make it pass.”; on message 2 it then said: “You're right, the cache reads it a…”): The index is read once"
+        "→ Reported (on message 2 it then said: “You're right, the cache reads it a…”): The index is read once"
         in text
     )
     text = state_of(
@@ -1412,7 +1412,7 @@ def test_a_question_that_points_back_stands_with_the_sentence_before_it():
         *run(1, "ls"),
     )
     asked = (
-        "- Decided: “Lines without letters would be left out. Want me to implement this?” → “yes”"
+        "→ Decided: “Lines without letters would be left out. Want me to implement this?” → “yes”"
     )
     assert asked in text
     turned = said(
@@ -1551,9 +1551,9 @@ def test_each_turn_has_a_brief_of_its_report_and_the_newest_have_more():
     turns = parts_fixed([f"Fixed part {n}.\n\n{cases[n]}" for n in range(12)])
     text = render(collect([*turns, user("Go on."), *run(20, "ls")]), tokens=2_000)
     for n in range(12):
-        assert f"- Reported (message {n + 1}, “Fix part {n}.”): Fixed part {n}." in text
+        assert f"{n + 1}. Fix part {n}.\n   → Reported: Fixed part {n}." in text
     shown_of = [
-        text.partition(f"(message {n}, “Fix part {n - 1}.”):")[2].partition("\n")[0].count("case")
+        text.partition(f"{n}. Fix part {n - 1}.\n   → ")[2].partition("\n")[0].count("case")
         for n in (2, 12)
     ]
     assert shown_of[0] < shown_of[1]
@@ -1644,17 +1644,18 @@ def test_what_was_done_for_a_message_without_a_report_stands_among_the_reports()
     tested = run(2, "make test && make lint")
     looked = run(3, "git log --oneline")
     talk = *edited, *tested, user("And the docs?"), *looked, user("Push it."), *run(4, "git push")
-    course = parse_sections(state_of(*talk, said("Pushed."), user("Thanks.")))[5]
+    course = parse_sections(state_of(*talk, said("Pushed."), user("Thanks.")))[6]
     done = "edited `w/a.py` (`step = 1` → `step = 2`); `make test && make lint` → ok"
-    assert f"- Done after message 1, without last words: {done}\n" in course
-    assert "after message 2" not in course
-    assert "after message 3" not in course
+    assert (
+        f"1. Make it pass.\n   → Done (no last words): {done}\n2. And the docs?\n3. Push" in course
+    )
+    assert course.count("no last words") == 1
     # What took it back is said with it.
-    course = parse_sections(state_of(*edited, *run(2, "git checkout -- a.py"), user("Go on.")))[5]
+    course = parse_sections(state_of(*edited, *run(2, "git checkout -- a.py"), user("Go on.")))[6]
     assert "edited `w/a.py`" in course
     assert "; `git checkout -- a.py` → ok" in course
     listed = state_of(*run(1, "git stash list"), *run(2, "git push -n"), user("Go on."))
-    assert "without last words" not in listed
+    assert "no last words" not in listed
 
 
 def test_finished_items_of_another_programs_summary_are_not_pending():

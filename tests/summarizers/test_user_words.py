@@ -162,7 +162,7 @@ def test_a_report_is_said_once():
     items = [
         item for n in range(8) for item in (user(f"Part {n}."), said("All 12 tests pass. " * 3))
     ]
-    assert render(collect(items)).count("“Part 6.”): All 12 tests pass.") == 1
+    assert render(collect(items)).count("7. Part 6.\n   → Reported: All 12 tests pass.") == 1
 
 
 def test_a_short_sentence_between_two_others_is_not_cut_for_a_mark():

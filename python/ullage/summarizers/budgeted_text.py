@@ -30,6 +30,7 @@ class Unit(NamedTuple):
     fenced: bool = False  # the pieces of that text are lines of code or a document, below the lead
     place: int = 0  # among the pieces of that text
     short: str = ""  # in place of a text that does not fit; empty: nothing
+    about: int = 0  # number of the user's message under which it stands, where that stands itself
 
 
 def cost(text: str) -> int:

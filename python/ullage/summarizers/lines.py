@@ -552,7 +552,25 @@ def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
     """Section 5: decisions, what the assistant said (`course`, `settled`), commands, commits."""
     others = (answers, settled, agents, _commands, commits)
     dated = [*course, *chain.from_iterable(lines(facts) for lines in others)]
-    return [unit for _, unit in sorted(dated, key=itemgetter(0))]
+    asked = _asked(facts)
+    return [
+        unit._replace(about=_number_at(asked, index)) if _comes_of_message(unit) else unit
+        for index, unit in sorted(dated, key=itemgetter(0))
+    ]
+
+
+def _comes_of_message(unit: Unit) -> bool:
+    """Whether it says what came of a message: not what was said and thought on the way, which may be overtaken."""
+    return (unit.lead or unit.text).startswith(_OUTCOMES)
+
+
+_OUTCOMES = ("- Reported", "- Done (", "- Committed ", "- Decided: ")
+
+
+def _number_at(asked: Sequence[UserInput], index: int) -> int:
+    """The number of the user's message to which work there belongs; 0: none came before it."""
+    at = bisect_right(asked, index, key=_index)
+    return asked[at - 1].number if at else 0
 
 
 def commits(facts: Facts) -> list[Dated]:
@@ -963,6 +981,44 @@ def _on_message(
 
 
 CONCEDED = "it then said: “"
+NO_WORDS = "no last words"
+
+
+def under_message(unit: Unit, present: Set[int]) -> Unit:
+    """A line of the course of the work, as it stands under the user's message that it is about where that is `present`."""
+    if unit.about not in present:
+        return unit
+    if unit.lead:
+        return unit._replace(lead=_without_number(unit.lead))
+    short = unit.short and _without_number(unit.short)
+    return unit._replace(text=_without_number(unit.text), short=short)
+
+
+def is_under_message(unit: Unit) -> bool:
+    """Whether `under_message` put it there."""
+    return bool(unit.about) and not (unit.lead or unit.text).startswith("- ")
+
+
+def _without_number(line: str) -> str:
+    if match := _ABOUT.match(line):
+        more = f" ({match['more']})" if match["more"] else ""
+        return f"{match['what']}{more}:{line[match.end() :]}"
+    return line.removeprefix("- ")
+
+
+def outcome_line(number: int, words: str) -> str:
+    """What an earlier summary had under a message, as a line of its own."""
+    if match := _UNDER.match(words):
+        more = f"; {match['more']}" if match["more"] else ""
+        return f"- {match['what']} (message {number}{more}):{words[match.end() :]}"
+    return f"- {words}"
+
+
+_MORE = rf"(?P<more>on message \d+ {CONCEDED}[^”\n]*”|{NO_WORDS})"
+_ABOUT = pattern(
+    rf"- (?P<what>Reported|Done)(?: \((?:message \d+(?:, “[^”\n]*”)?)?(?:; )?{_MORE}?\))?:"
+)
+_UNDER = pattern(rf"(?P<what>Reported|Done)(?: \({_MORE}\))?:")
 
 
 class _Account(NamedTuple):
