@@ -389,10 +389,11 @@ class Collector:
             self._names.add(text, source, index, home)
 
     def _carry_inputs(self, index: int, numbered: list[tuple[int, str]]) -> None:
-        """The user messages that a summary repeats, unless the messages themselves were seen: a log that starts in the middle of a session holds fewer."""
-        if len(numbered) <= len(self._inputs):
-            return
+        """The user messages that a summary repeats, unless the messages themselves were seen: a log that starts in the middle of a session holds fewer, and what stays before a summary holds others."""
         seen = {entry.text for entry in self._inputs}
+        again = sum(text in seen for _, text in numbered)  # others may be shortened
+        if len(numbered) <= len(seen) and again * 2 > len(numbered):
+            return
         for number, text in sorted(numbered, key=itemgetter(0)):
             if text not in seen:
                 self._add(UserInput(index, text, origin=Origin.SUMMARY, number=number))

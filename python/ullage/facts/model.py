@@ -279,7 +279,7 @@ class Facts(Frozen):
     tool_uses: int = 0
     word_counts: WordCounts = field(default_factory=WordCounts, compare=False)  # of the inputs
     # What a writer read out of them, as a summary is written several times until it fits.
-    read: dict[str, tuple[object, object]] = field(default_factory=dict, compare=False)
+    read: dict[str, object] = field(default_factory=dict, compare=False)
 
     @property
     def requested_at(self) -> int:

@@ -324,35 +324,41 @@ def read_numbered_messages(section: str) -> list[tuple[int, str]]:
             rows.append((int(item[1]), item[2]))
         elif opened and rows and not rows[-1][1]:
             fence, block = opened[1], []
-        elif line.strip() and not ((line.startswith("(") and not rows) or line.startswith(OUTCOME)):
+        elif line.strip() and not ((line.startswith("(") and not rows) or _OUTCOME.match(line)):
             return []
     return rows
 
 
 OUTCOME = "   → "
 """How a line under a message of section 6 begins that says what came of it: no words of the user."""
+_OUTCOME = pattern(rf"{OUTCOME}(?:Reported|Done|Committed|Decided)\b")
 
 
 def with_outcomes(section: str, outcomes: Mapping[int, Sequence[str]]) -> str:
-    """A section 6 that `user_message` wrote, with lines under messages, by their numbers."""
+    """A section 6 that `user_message` wrote, with lines that begin with `OUTCOME` under messages, by their numbers."""
     rows: list[str] = []
     under: Sequence[str] = ()
     for line, fenced in fenced_lines(section):
         if item := None if fenced else _ITEM.match(line):
-            rows += (OUTCOME + words for words in under)
+            rows += under
             under = outcomes.get(int(item[1]), ())
         rows.append(line)
-    return "\n".join([*rows, *(OUTCOME + words for words in under)])
+    return "\n".join([*rows, *under])
 
 
-def outcomes_in(section: str) -> Iterator[tuple[int, str]]:
-    """What `with_outcomes` put there: the number of the message, and the words."""
+def outcomes_in(section: str) -> tuple[list[tuple[int, str]], str]:
+    """The lines that `with_outcomes` put there, by the number of the message and without `OUTCOME`, and the section without them."""
+    outcomes: list[tuple[int, str]] = []
+    rows: list[str] = []
     number = 0
     for line, fenced in fenced_lines(section):
         if item := None if fenced else _ITEM.match(line):
             number = int(item[1])
-        elif number and not fenced and line.startswith(OUTCOME):
-            yield number, line.removeprefix(OUTCOME)
+        if number and not fenced and _OUTCOME.match(line):
+            outcomes.append((number, line.removeprefix(OUTCOME)))
+        else:
+            rows.append(line)
+    return outcomes, "\n".join(rows)
 
 
 _NOT_LISTED = pattern(r"\((\d{1,9}) (?:messages? )?left out")

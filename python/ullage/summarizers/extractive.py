@@ -29,7 +29,6 @@ from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
 from ullage.facts.sections import (
     HEADINGS,
-    OUTCOME,
     fenced_lines,
     outcomes_in,
     quoted,
@@ -1044,14 +1043,11 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     carried[5] += [f"- {line.strip().removeprefix('- ')}" for line in lines_left[-6:]]
     step = fenced_lines(previous.section(9))
     carried[5] += [row for row, fenced in step if row.startswith(lines.THOUGHT) and not fenced]
-    # What came of messages, as lines of its own: each stands under its message again.
-    about = {lines.outcome_line(*row): row[0] for row in outcomes_in(previous.section(6))}
-    carried[5] = [*about, *carried[5]]
     # Messages that are known one by one are written again: seen, or numbered in it. A newest message
     # after its end is one of them only, and says nothing of a list by another program.
     seen = any(entry.index < previous.index for entry in facts.inputs)
     if not (seen or previous.kept_inputs or read_numbered_messages(previous.section(6))):
-        carried[6] = [p for p in _pieces(previous.section(6)) if not p.startswith(OUTCOME)]
+        carried[6] = list(_pieces(outcomes_in(previous.section(6))[1]))
     for number in (5, 7):
         # Tasks and open work were read from it, and may have been closed since.
         others = (p for p in carried[number] if not p.startswith(_FROM_FACTS))
@@ -1064,8 +1060,12 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
         for number, pieces in carried.items()
         if pieces
     }
-    if about:
-        units[5] = [unit._replace(about=about.get(unit.text, 0)) for unit in units[5]]
+    if outcomes := lines.earlier_outcomes(facts):
+        ranked = lines.ranked_old(5, [unit.text for unit in outcomes])
+        outcomes = [
+            unit._replace(rank=row.rank) for unit, row in zip(outcomes, ranked, strict=True)
+        ]
+        units[5] = [*outcomes, *units.get(5, ())]
     return units
 
 

@@ -7,12 +7,13 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import wraps
 from heapq import heapify, heappop, heapreplace
 from itertools import chain, filterfalse, groupby, pairwise, takewhile
 from math import log1p
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 from ullage._engine import core
 from ullage._start import NamedTuple, pattern
@@ -37,7 +38,7 @@ from ullage.facts.model import (
     WorkItem,
 )
 from ullage.facts.names import LABELS, NameKind, label_of
-from ullage.facts.sections import quoted
+from ullage.facts.sections import OUTCOME, outcomes_in, quoted, read_numbered_messages
 from ullage.facts.words import unfenced
 from ullage.facts.work import FINISHED, details_row, numbered, read_tasks, task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
@@ -45,6 +46,22 @@ from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, o
 if TYPE_CHECKING:
     from ullage.summarizers.extractive import ExtractiveSummarizer
     from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
+
+
+Read = TypeVar("Read")
+
+
+def read_once(reads: Callable[[Facts], Read]) -> Callable[[Facts], Read]:
+    """Remembers with the facts what was read out of them: a draft asks for it several times, and a summary has several drafts. Nobody may change it."""
+
+    @wraps(reads)
+    def remembered(facts: Facts) -> Read:
+        name = reads.__name__
+        if name not in facts.read:
+            facts.read[name] = reads(facts)
+        return cast("Read", facts.read[name])
+
+    return remembered
 
 
 # The list of names in a summary: as many as fit, best first, each with the file or command that it belongs to.
@@ -312,6 +329,7 @@ def short_call(what: str) -> str:
     return inline(f"{tool} {'…/' * (short != path)}{short}", LINE)
 
 
+@read_once
 def diagnoses(facts: Facts) -> list[Dated]:
     """What the assistant said a problem comes from, the newest sentences, and which files it changed next: what users report fails in no call."""
     asked = _asked(facts)
@@ -574,11 +592,18 @@ def _number_at(asked: Sequence[UserInput], index: int) -> int:
 
 
 def commits(facts: Facts) -> list[Dated]:
-    """The commits of the session."""
-    return [
-        (one.index, Unit(f"- Committed {one.digest} on {one.branch}: {one.subject}", 2 + age))
-        for age, one in aged(facts.commits)
-    ]
+    """The commits of the session; the branch where it is another one than before."""
+    dated, branch = [], ""
+    for age, one in aged(facts.commits):
+        place = f" on {one.branch}" if one.branch != branch else ""
+        branch = one.branch
+        text = f"- Committed {one.digest}{place}: {one_line(one.subject, SUBJECT_CHARS)}"
+        dated.append((one.index, Unit(text, age - ESSENTIAL * (age <= FIRST_COMMITS))))
+    return dated
+
+
+# Commits that come first, the newest; characters of a subject, which most keep to 50.
+FIRST_COMMITS, SUBJECT_CHARS = 6, 72
 
 
 def answers(facts: Facts) -> list[Dated]:
@@ -616,6 +641,7 @@ _index = attrgetter("index")
 CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
 
 
+@read_once
 def settled(facts: Facts) -> list[Dated]:
     """What the assistant said was decided, and then the figures that it reported."""
     # What it was about to do before the newest request is done, or was given up.
@@ -749,10 +775,10 @@ def course_units(
     if newest and newest[0].index < facts.state.requested_at:
         newest = ()  # section 9 says that a newer message waits; what that answers stands here
     key = (in_turns, len(newest), *earlier)
-    before, units = facts.read.get("course", (None, None))
-    if before != key or not isinstance(units, CourseUnits):
-        units = _ranked(facts, newest, earlier, in_turns=in_turns)
-        facts.read["course"] = key, units
+    read = facts.read.get("course")
+    if not isinstance(read, tuple) or read[0] != key:
+        read = facts.read["course"] = key, _ranked(facts, newest, earlier, in_turns=in_turns)
+    units: CourseUnits = read[1]
     return units
 
 
@@ -884,6 +910,7 @@ def edits_after(facts: Facts, spoken: Iterable[Statement]) -> dict[int, dict[str
     return files
 
 
+@read_once
 def edited_after(facts: Facts) -> dict[int, str]:
     """`edits_after` a remark or thought, as it stands after that."""
     marks = {}
@@ -900,6 +927,7 @@ class EditPurposes(NamedTuple):
     said_at: dict[int, str]  # by the index of the remark that says so
 
 
+@read_once
 def edit_purposes(facts: Facts) -> EditPurposes:
     """The announcement before each edit: its purpose, which the calls do not tell."""
     purposes, texts = EditPurposes({}, {}), {one.index: one.text for one in facts.statements}
@@ -990,34 +1018,50 @@ def under_message(unit: Unit, present: Set[int]) -> Unit:
         return unit
     if unit.lead:
         return unit._replace(lead=_without_number(unit.lead))
-    short = unit.short and _without_number(unit.short)
-    return unit._replace(text=_without_number(unit.text), short=short)
+    return unit._replace(text=_without_number(unit.text))
 
 
 def is_under_message(unit: Unit) -> bool:
     """Whether `under_message` put it there."""
-    return bool(unit.about) and not (unit.lead or unit.text).startswith("- ")
+    return (unit.lead or unit.text).startswith(OUTCOME)
 
 
 def _without_number(line: str) -> str:
     if match := _ABOUT.match(line):
         more = f" ({match['more']})" if match["more"] else ""
-        return f"{match['what']}{more}:{line[match.end() :]}"
-    return line.removeprefix("- ")
+        return f"{OUTCOME}{match['what']}{more}:{line[match.end() :]}"
+    return OUTCOME + line.removeprefix("- ")
 
 
-def outcome_line(number: int, words: str) -> str:
-    """What an earlier summary had under a message, as a line of its own."""
-    if match := _UNDER.match(words):
-        more = f"; {match['more']}" if match["more"] else ""
-        return f"- {match['what']} (message {number}{more}):{words[match.end() :]}"
-    return f"- {words}"
+def earlier_outcomes(facts: Facts) -> list[Unit]:
+    """What an earlier summary had under messages, as lines of their own, each about the message with the same words; about none where that is not known any more."""
+    section = facts.previous.section(6) if facts.previous else ""
+    outcomes, _ = outcomes_in(section)
+    texts = dict(read_numbered_messages(section)) if outcomes else {}
+    numbers: dict[str, list[int]] = {}
+    for entry in facts.inputs:
+        numbers.setdefault(entry.text[:SAME_CHARS], []).append(entry.number)
+    units: list[Unit] = []
+    for was, words in outcomes:
+        # Numbers begin again where a part of a conversation was summarised.
+        among = numbers.get(texts.get(was, "")[:SAME_CHARS], [])
+        about = was if was in among else among[0] if len(among) == 1 else 0
+        asked = one_line(texts.get(was, ""), ASKED_CHARS).replace("”", "'")
+        message = f"message {about}" if about else f"message “{asked}”"
+        match = _UNDER.match(words)
+        if match:
+            more = f"; {match['more']}" if match["more"] else ""
+            line = f"- {match['what']} ({message}{more}):{words[match.end() :]}"
+        else:
+            line = f"- {words}"
+        units.append(Unit(line, 0, about=about))
+    return units
 
 
+SAME_CHARS = 40  # of its beginning, by which a message is known again
 _MORE = rf"(?P<more>on message \d+ {CONCEDED}[^”\n]*”|{NO_WORDS})"
-_ABOUT = pattern(
-    rf"- (?P<what>Reported|Done)(?: \((?:message \d+(?:, “[^”\n]*”)?)?(?:; )?{_MORE}?\))?:"
-)
+_MESSAGE = r"message (?:\d+(?:, “[^”\n]*”)?|“[^”\n]*”)"
+_ABOUT = pattern(rf"- (?P<what>Reported|Done)(?: \((?:{_MESSAGE})?(?:; )?{_MORE}?\))?:")
 _UNDER = pattern(rf"(?P<what>Reported|Done)(?: \({_MORE}\))?:")
 
 
@@ -1147,6 +1191,7 @@ class PairSet:
         return sum(pair in self._pairs for pair in pairs) * 2 > len(pairs) or not pairs
 
 
+@read_once
 def newest_thoughts(facts: Facts) -> str:
     """What the assistant thought last on the newest request, which nobody has read."""
     now = facts.state
@@ -1323,6 +1368,7 @@ def _written_lines(file: FileUse) -> list[str]:
     return list(newest.values())[-MOST_LINES:]
 
 
+@read_once
 def put_in(facts: Facts) -> dict[int, str]:
     """What edits put into files and still stands there, by the `id` of the step; of several in one message that look alike, none."""
     steps = defaultdict[tuple[int, str], list[ToolStep]](list)
