@@ -1975,11 +1975,12 @@ OF_WORK = (IN_PROGRESS, NOT_BEGUN, SO_FAR, NOT_EDITED, OLDER_THAN, WRITTEN_SINCE
 def written_since(facts: Facts, tasks: Sequence[Task]) -> dict[tuple[bool, str], list[str]]:
     """By open tasks (whether it is of a board, and its id), the names in code that they have and that edits wrote since they were last listed."""
     named = [(task, {*_CODE_NAME.findall(task.subject)}) for task in tasks if task.open]
-    newest: dict[str, int] = {}
-    for file in facts.files if any(names for _, names in named) else ():
+    wanted, newest = {name for _, names in named for name in names}, dict[str, int]()
+    for file in facts.files if wanted else ():
         for at, text in file.written if not is_aside(file) else ():
-            for name in _CODE_NAME.findall(text):
-                newest[name] = max(at, newest.get(name, at))
+            if any(name in text for name in wanted):
+                for name in wanted.intersection(_CODE_NAME.findall(text)):
+                    newest[name] = max(at, newest.get(name, at))
     since = {
         (task.board, task.id): [
             f"`{name}`" for name in sorted(names) if newest.get(name, -1) > task.index

@@ -8,6 +8,7 @@ use crate::view::{Kind, LeafFault, Value, push_point};
 use hashbrown::HashTable;
 use memchr::memchr2;
 use std::hash::{BuildHasher, Hasher};
+use wide::u8x16;
 
 /// One value: exactly its bytes, without white space around it.
 ///
@@ -234,6 +235,16 @@ fn with_unescaped<R>(raw: &[u8], look: impl FnOnce(Text<'_>) -> R) -> R {
 pub(crate) fn unescape(raw: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(raw.len());
     let mut rest = raw;
+    while let Some(part) = rest.first_chunk::<PART>() {
+        // To copy all of it takes less than to copy what is needed.
+        text.extend_from_slice(part);
+        let at = slashes(part).trailing_zeros() as usize;
+        rest = &rest[at..];
+        if at < PART {
+            text.truncate(text.len() + at - PART);
+            rest = escape(&rest[1..], &mut text);
+        }
+    }
     while let Some(at) = memchr::memchr(b'\\', rest) {
         text.extend_from_slice(&rest[..at]);
         rest = &rest[at + 1..];
@@ -241,6 +252,18 @@ pub(crate) fn unescape(raw: &[u8]) -> Vec<u8> {
     }
     text.extend_from_slice(rest);
     text
+}
+
+/// Bytes that are looked at together: in tool output an escape ends each line.
+const PART: usize = 32;
+
+/// A bit for each backslash.
+fn slashes(part: &[u8; PART]) -> u32 {
+    let (lanes, _) = part.as_chunks();
+    let bits = lanes
+        .iter()
+        .map(|lane| u8x16::new(*lane).simd_eq(u8x16::splat(b'\\')).to_bitmask());
+    bits.rev().fold(0, |all, bits| all << 16 | bits)
 }
 
 /// Writes what an escape stands for and returns what follows it.

@@ -53,6 +53,7 @@ impl Lines {
         while read < size {
             let known = buffer.len();
             let wanted = PIECE.min(size - read);
+            buffer.reserve(wanted as usize);
             let found = (&mut file).take(wanted).read_to_end(&mut buffer)? as u64;
             if found < wanted {
                 return Err(Fault::Changed);
@@ -66,6 +67,7 @@ impl Lines {
             }
         }
         feed(&mut reader, &buffer, fed, &mut sums);
+        buffer.shrink_to_fit();
         let lines = Self {
             file,
             tail: buffer,

@@ -9,8 +9,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from io import BytesIO, FileIO
-from itertools import islice
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -297,7 +296,9 @@ def usage_of(
 _BOM = b"\xef\xbb\xbf"
 """What editors on some systems put in front of a file; no part of its text."""
 
-_HEAD_BYTES = 1 << 18
+_HEAD_BYTES = (1 << 14, 1 << 18)
+"""How much of a file is read, and again where that says nothing."""
+
 _HEAD_LINES = 40
 """Enough to know a format: every known one names itself in its first lines."""
 
@@ -357,14 +358,22 @@ class OpenedFile:
 
     def starts(self) -> Iterator[dict[str, Any]]:
         """The same, one by one."""
-        start = self._read(_HEAD_BYTES)
-        whole = len(start) < _HEAD_BYTES
-        start = start.removeprefix(_BOM)
-        if whole:
-            start = start or self.data  # which says that there is nothing
-        else:  # the first line however long it is
-            start = start.rpartition(b"\n")[0] or self.data.split(b"\n", 1)[0]
-        yield from _objects(islice(BytesIO(start), _HEAD_LINES))
+        passed = 0
+        for limit in _HEAD_BYTES:
+            start = self._read(limit)
+            whole = len(start) < limit
+            start = start.removeprefix(_BOM)
+            if whole:
+                start = start or self.data  # which says that there is nothing
+            else:  # the first line however long it is
+                start = start.rpartition(b"\n")[0]
+                if not start and limit == _HEAD_BYTES[-1]:
+                    start = self.data.split(b"\n", 1)[0]
+            lines = start.split(b"\n", _HEAD_LINES)[passed:_HEAD_LINES] if start else []
+            yield from _objects(lines)
+            passed += len(lines)
+            if whole:
+                return
 
     @cached_property
     def document(self) -> Any:

@@ -243,7 +243,7 @@ impl<'a, V: Value> Reader<'a, V> {
     fn own_texts(&self, meter: &mut Meter<'_>) -> Result<(), Error> {
         for place in [message::REASONING_CONTENT, message::REFUSAL] {
             if let Some(value) = self.fields.text(place) {
-                value.with_text(|text| meter.text(text));
+                meter.text(value);
             }
         }
         let Some(call) = self.fields.given(message::FUNCTION_CALL) else {

@@ -49,9 +49,12 @@ impl<'a> Meter<'a> {
         }
     }
 
-    pub(super) fn text(&mut self, text: Text<'_>) {
-        self.run += text.char_len() as u64;
-        self.weigh(text);
+    /// A string, whose length its reader may know without a look at it.
+    pub(super) fn text<V: Value>(&mut self, value: V) {
+        self.run += value.chars();
+        if self.scale.is_some() {
+            value.with_text(|text| self.weigh(text));
+        }
     }
 
     /// A value as compact JSON.
@@ -77,11 +80,7 @@ impl<'a> Meter<'a> {
             None => Ok(()),
             Some(value) if value.is_null() => Ok(()),
             Some(value) if value.is_text() => {
-                if self.scale.is_none() {
-                    self.run += value.chars();
-                } else {
-                    value.with_text(|text| self.text(text));
-                }
+                self.text(value);
                 Ok(())
             }
             Some(value) => self.json(value, field),

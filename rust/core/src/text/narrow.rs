@@ -14,7 +14,7 @@ const ASTRAL: u8 = BASE + 15;
 const BLOCK: usize = 1024;
 /// Units of wider strings that are looked at together.
 const ROW: usize = 64;
-/// Bytes of UTF-8 that are copied together where all of them are ASCII.
+/// Bytes of UTF-8 that are copied or counted together where all of them are ASCII.
 const LANE: usize = 16;
 
 /// Upper ends (exclusive) of ranges of code points from U+0080 up, and the script of each. All ends
@@ -150,13 +150,18 @@ fn units<T: Copy>(
 
 /// Number of code points.
 pub(super) fn wtf8_len(bytes: &[u8]) -> usize {
-    let mut length = 0;
-    let mut rest = bytes;
-    while let Some((_, size)) = decode(rest) {
-        length += 1;
-        rest = &rest[size..];
+    let (mut length, mut rest) = (0, bytes);
+    loop {
+        while let Some((lane, more)) = rest.split_first_chunk::<LANE>()
+            && lane.is_ascii()
+        {
+            (length, rest) = (length + LANE, more);
+        }
+        let Some((_, size)) = decode(rest) else {
+            return length;
+        };
+        (length, rest) = (length + 1, &rest[size..]);
     }
-    length
 }
 
 fn wtf8(bytes: &[u8], kernel: &mut Kernel<'_>) {
