@@ -235,6 +235,11 @@ def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
     return len(new) == len(old) and all(map(is_, new, old))
 
 
+def whole_count(value: Any) -> int:
+    """A count; 0 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
 def now_in_ms() -> int:
     """The system's clock, in milliseconds since the epoch, as messages are stamped."""
     return time.time_ns() // 1_000_000

@@ -204,11 +204,6 @@ def _int(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def whole_count(value: Any) -> int:
-    """A count; 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
 # ---- lines of a transcript -------------------------------------------------------------------
 
 
