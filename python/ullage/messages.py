@@ -235,6 +235,20 @@ def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
     return len(new) == len(old) and all(map(is_, new, old))
 
 
+def with_parts(holder: Item, change: Callable[[Block], object]) -> Item:
+    """A message or a block with each part of its content changed; the same object if none is, or it has no list of parts."""
+    content = holder.get("content")
+    if not isinstance(content, list | tuple):
+        return holder
+    parts = [change(part) for part in content]
+    return holder if same_items(parts, content) else {**holder, "content": parts}
+
+
+def whole_count(value: object) -> int:
+    """A count; 0 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
 def now_in_ms() -> int:
     """The system's clock, in milliseconds since the epoch, as messages are stamped."""
     return time.time_ns() // 1_000_000

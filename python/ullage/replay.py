@@ -23,11 +23,12 @@ from ullage.levels.cost import rates_of
 from ullage.manager import ContextManager, Request
 from ullage.manager.options import ManagerOptions
 from ullage.messages import COPY_OF, BlockView, Item, is_boundary, is_summary, message_of, uuid_of
+from ullage.observe.events import reported_tokens
 from ullage.policy import Policy
 from ullage.providers import anthropic
 from ullage.recall.store import MemoryStore
 from ullage.sessions import Session
-from ullage.transcript.records import as_mapping, metadata_of, whole_count
+from ullage.transcript.records import as_mapping, metadata_of
 from ullage.transcript.render import to_messages
 
 __all__ = ["costs_by_size", "replay_session", "script_of"]
@@ -127,8 +128,7 @@ def _content(item: Item) -> Any:
 
 def _prompt(entry: Item) -> int:
     usage = as_mapping((message_of(entry) or {}).get("usage"))
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return sum(whole_count(usage.get(name)) for name in names)
+    return reported_tokens(usage).prompt
 
 
 def _overhead(messages: Sequence[Item], own: Sequence[int], model: str) -> int:

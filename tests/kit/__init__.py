@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from ullage.levels.view import View
-from ullage.providers._common import with_id, with_parts
+from ullage.messages import with_parts
+from ullage.providers._common import with_id
 
 __all__ = [
     "Done",

@@ -32,7 +32,7 @@ from ullage.facts.words import (
 from ullage.levels.pins import Pin, read_pins
 from ullage.levels.view import ANY
 from ullage.messages import Item, is_boundary, is_summary, listed, message_of, role_of
-from ullage.observe.events import SummaryUsage
+from ullage.observe.events import SummaryUsage, reported_tokens
 from ullage.policy import KeepPolicy
 from ullage.providers.anthropic import is_manual, is_torn, whole_start
 from ullage.summarizers.budgeted_text import begin, end
@@ -535,22 +535,14 @@ class CallTally:
 
 def usage_of(reported: Mapping[str, Any]) -> SummaryUsage:
     """One answer's usage, in Anthropic's or OpenAI's words."""
-    details = reported.get("prompt_tokens_details") or reported.get("input_tokens_details")
-    cached = _first(details if isinstance(details, Mapping) else {}, "cached_tokens")
-    read = _first(reported, "cache_read_input_tokens", "cache_read_tokens")
+    prompt, read, written, output = reported_tokens(reported)
     return SummaryUsage(
         calls=1,
-        # OpenAI counts what it read from its cache as input too, Anthropic does not.
-        input_tokens=max(_first(reported, "input_tokens", "prompt_tokens") - cached, 0),
-        cache_read_tokens=read or cached,
-        cache_write_tokens=_first(reported, "cache_creation_input_tokens", "cache_write_tokens"),
-        output_tokens=_first(reported, "output_tokens", "completion_tokens"),
+        input_tokens=max(prompt - read - written, 0),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        output_tokens=output,
     )
-
-
-def _first(counts: Mapping[str, Any], *names: str) -> int:
-    values = (counts.get(name) for name in names)
-    return next((value for value in values if type(value) is int and value > 0), 0)
 
 
 class CutFacts:

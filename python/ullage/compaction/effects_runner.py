@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Required, TypeAlias, TypedDict, TypeVar
@@ -148,10 +147,9 @@ class Performer:
                 raise TypeError("the driver performs its effects one by one")
 
     def _tell(self, event: Event) -> None:
-        for listener in self._listeners:
-            # A listener only observes; its failure must not stop the work.
-            with suppress(Exception):
-                listener(event)
+        from ullage.observe.events import tell
+
+        tell(self._listeners, event)
 
     def _summarize(self, effect: Summarize) -> Any:
         write = getattr(effect.summarizer, "summarize", None)

@@ -8,7 +8,6 @@ replaces are still the beginning of the conversation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from ullage.effects import Flow
 from ullage.effects.background import BackgroundRunner
 from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.messages import Item
-from ullage.observe.events import BackgroundFinished, Listener, SummaryUsage
+from ullage.observe.events import BackgroundFinished, Listener, SummaryUsage, tell
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 if TYPE_CHECKING:
@@ -138,6 +137,4 @@ class Ahead:
         else:
             outcome = "failed" if self.failure else "nothing"
             event = BackgroundFinished(outcome=outcome, reason=self.failure)
-        for listener in self._listeners:
-            with suppress(Exception):
-                listener(event)
+        tell(self._listeners, event)

@@ -17,7 +17,7 @@ from ullage.facts.model import Facts
 from ullage.facts.words import clean, text_of
 from ullage.messages import largest
 from ullage.policy import RestorePolicy, nearest
-from ullage.transcript.records import as_strings
+from ullage.transcript.records import as_list, as_strings
 from ullage.transcript.render import SHOWN_KINDS, render
 
 # State that only the host knows (tasks, tools, agents, MCP): checked, announced once, and within its budget (POST-3).
@@ -134,7 +134,7 @@ def _checked(name: str, at: int, value: Any) -> Attachment:
 
 def _shortened(attachment: Attachment, tokens: int, measure: Measure) -> Attachment | None:
     """As many first rows of a listing as fit, or the longest text cut; `None`: not even that fits."""
-    rows = max((len(_list(attachment.get(key))) for key in _ROWS), default=0)
+    rows = max((len(as_list(attachment.get(key))) for key in _ROWS), default=0)
     texts = {
         key: text for key, text in attachment.items() if isinstance(text, str) and key != "type"
     }
@@ -154,16 +154,12 @@ def _shortened(attachment: Attachment, tokens: int, measure: Measure) -> Attachm
 
 def _with_rows(attachment: Attachment, places: Iterable[int], count: int) -> Attachment:
     chosen = list(places)
-    lists = {key: attachment[key] for key in _ROWS if len(_list(attachment.get(key))) == count}
+    lists = {key: attachment[key] for key in _ROWS if len(as_list(attachment.get(key))) == count}
     return {**attachment, **{key: [rows[at] for at in chosen] for key, rows in lists.items()}}
 
 
 def _text(attachment: Mapping[str, Any]) -> str:
     return text_of({"role": "user", "content": render(attachment) or ""})
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 # A file above this many characters per allowed token is not cut to size: only its name is restored.

@@ -28,7 +28,7 @@ from ullage.levels import microcompact
 from ullage.levels.level import Context
 from ullage.levels.pipeline import fresh_states
 from ullage.levels.view import View
-from ullage.messages import THINKING, Item, role_of
+from ullage.messages import THINKING, Item, role_of, with_parts
 from ullage.observe.events import CompactionRetried, CompactionSummaryRejected
 from ullage.providers.errors import classify
 from ullage.summarizers.budgeted_text import cost, shorten
@@ -204,19 +204,14 @@ def _shortened(message: Item) -> Item:
     content = message.get("content")
     if isinstance(content, str):
         return {**message, "content": shorten(content, LONG_TEXT_TOKENS)}
-    if not isinstance(content, list):
-        return message
-    return {**message, "content": [*map(_block, content)]}
+    return with_parts(message, _block)
 
 
 def _block(block: Any) -> Any:
     kind = block.get("type") if isinstance(block, Mapping) else None
     if kind == "text" and isinstance(block.get("text"), str):
         return {**block, "text": shorten(block["text"], LONG_TEXT_TOKENS)}
-    inner = block.get("content") if kind == "tool_result" else None
-    if isinstance(inner, str):
-        return {**block, "content": shorten(inner, LONG_TEXT_TOKENS)}
-    return {**block, "content": [*map(_block, inner)]} if isinstance(inner, list) else block
+    return _shortened(block) if kind == "tool_result" else block
 
 
 # Reduces a conversation to what every API accepts: text, calls, results.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ullage._engine import core
-from ullage.messages import Item, same_items
+from ullage.messages import Item, with_parts
 from ullage.providers.native_lists import read_form
 
 _PLACEHOLDERS: Final = {
@@ -44,16 +44,13 @@ def _stripped(items: Sequence[Item]) -> list[Item]:
 
 def _item(item: Item) -> Item:
     if "role" in item:
-        return {**item, "content": list(map(_block, item["content"]))}
-    message = item["message"]
-    return {**item, "message": {**message, "content": list(map(_block, message["content"]))}}
+        return with_parts(item, _block)
+    return {**item, "message": with_parts(item["message"], _block)}
 
 
 def _block(block: Any) -> Any:
-    content = block.get("content") if isinstance(block, dict) else None
-    if isinstance(content, (list, tuple)) and block.get("type") == "tool_result":
-        inner = list(map(_placeholder, content))
-        return block if same_items(inner, content) else {**block, "content": inner}
+    if isinstance(block, dict) and block.get("type") == "tool_result":
+        return with_parts(block, _placeholder)
     return _placeholder(block)
 
 

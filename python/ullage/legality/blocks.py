@@ -23,11 +23,10 @@ from ullage.legality.draft import (
     kind_of,
     list_in,
     text_block,
-    with_parts,
 )
 from ullage.legality.originals import sealed, unmarked, without
 from ullage.legality.params import MAX_MARKERS, pages_of
-from ullage.messages import THINKING, same_items
+from ullage.messages import THINKING, same_items, with_parts
 
 NESTED_KINDS: Final = frozenset(
     {"text", "image", "document", "search_result", "tool_reference", "browser_state"}

@@ -29,9 +29,9 @@ from ullage.legality.check import RuleRequest, check_unicode, read_ledger
 from ullage.legality.draft import ASSISTANT, ASSISTANT_NAMES, USER, Repaired, list_in, text_block
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
-from ullage.legality.params import known_model, size_of, whole
+from ullage.legality.params import known_model, size_of
 from ullage.legality.repairs import Plan, run_steps
-from ullage.messages import THINKING, as_blocks, same_items
+from ullage.messages import THINKING, as_blocks, same_items, whole_count
 from ullage.providers.registry import ChatRules
 
 
@@ -44,7 +44,7 @@ def facts_of(request: RuleRequest) -> Mapping[str, Any]:
     return {
         "tools": None if tools is None else tuple(_names(tools)),
         "window": row.context_window if row else 0,
-        "max_tokens": whole(params.get("max_completion_tokens") or params.get("max_tokens")),
+        "max_tokens": whole_count(params.get("max_completion_tokens") or params.get("max_tokens")),
         "fixed_tokens": size_of(tools) // 4,
         "thinking": rules.reasoning and thinks,
         # The old R1 answers 400 to `reasoning_content` in the input; later models require it with calls.

@@ -86,15 +86,6 @@ def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def with_parts(block: Mapping[str, Any], change: Callable[[Any], Any]) -> Mapping[str, Any]:
-    """A block with each part of its content changed; the same object if none is, or it has no list of parts."""
-    content = block.get("content")
-    if not isinstance(content, list | tuple):
-        return block
-    parts = [change(part) for part in content]
-    return block if same_items(parts, content) else {**block, "content": parts}
-
-
 class Slot:
     """One item of the conversation while it is being repaired.
 

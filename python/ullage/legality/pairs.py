@@ -21,10 +21,9 @@ from ullage.legality.draft import (
     kind_of,
     list_in,
     text_block,
-    with_parts,
 )
 from ullage.legality.originals import unmarked
-from ullage.messages import THINKING
+from ullage.messages import THINKING, with_parts
 
 T = TypeVar("T")
 

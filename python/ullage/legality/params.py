@@ -14,7 +14,7 @@ from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.legality.draft import error_at, list_in
 from ullage.legality.originals import Original, blocks_of
-from ullage.messages import SystemPrompt, Tools
+from ullage.messages import SystemPrompt, Tools, whole_count
 from ullage.policy import nearest
 from ullage.providers.registry import AnyProvider, provider_of
 
@@ -287,7 +287,7 @@ def facts_for(
         "manual_thinking": _thinking(params).get("type") == "enabled",
         "image_mb": 5 if cloud else 10,
         "pdfs_count": cloud,
-        "max_tokens": whole(params.get("max_tokens")),
+        "max_tokens": whole_count(params.get("max_tokens")),
         "fixed_tokens": (size_of(system) + size_of(tools)) // _CHARS_PER_TOKEN,
         "tools": None if tools is None else tuple(_names(tools)),
         "tools_required": strict,
@@ -349,11 +349,6 @@ def _ttl(marker: Any) -> str:
 def _version(params: Mapping[str, Any]) -> int:
     digits = str(params.get("anthropic_version") or "").replace("-", "")
     return int(digits) if digits.isascii() and digits.isdigit() else STRICT_VERSION
-
-
-def whole(value: Any) -> int:
-    """A count; 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def size_of(value: Any) -> int:

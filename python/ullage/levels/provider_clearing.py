@@ -23,6 +23,7 @@ from ullage.levels.context_edits import (
 )
 from ullage.levels.level import NEVER, NOW, Context, Level, PlainState, Rest
 from ullage.levels.view import StageReport, View, names_of
+from ullage.messages import whole_count
 from ullage.policy import Policy
 
 STAGE = "provider_clearing"
@@ -127,13 +128,11 @@ def observe(context: Context, response: Mapping[str, Any]) -> None:
     if not isinstance(applied, list):
         return
     view, state = context.view, context.state(ProviderClearing)
-    state.tokens = sum(_count(edit, "cleared_input_tokens") for edit in applied)
-    state.thinking_turns = sum(_count(edit, "cleared_thinking_turns") for edit in applied)
-    uses = sum(
-        _count(edit, "cleared_tool_uses")
-        for edit in applied
-        if isinstance(edit, Mapping) and edit.get("type") == CLEAR_TOOL_USES
-    )
+    edits = [edit for edit in applied if isinstance(edit, Mapping)]
+    state.tokens = sum(whole_count(edit.get("cleared_input_tokens")) for edit in edits)
+    state.thinking_turns = sum(whole_count(edit.get("cleared_thinking_turns")) for edit in edits)
+    clearings = [edit for edit in edits if edit.get("type") == CLEAR_TOOL_USES]
+    uses = sum(whole_count(edit.get("cleared_tool_uses")) for edit in clearings)
     calls = (
         str(block.get("id"))
         for item in view.originals
@@ -143,11 +142,6 @@ def observe(context: Context, response: Mapping[str, Any]) -> None:
     state.cleared = list(islice(calls, uses))
     state.reported = min(state.reported, len(state.cleared))
     view.cleared_elsewhere = set(state.cleared)
-
-
-def _count(edit: Any, name: str) -> int:
-    value = edit.get(name) if isinstance(edit, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _report(view: View, state: ProviderClearing) -> StageReport | None:

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ullage.observe.events import CacheBroken, CacheReset, Event, LevelActed, Listener, tell
+from ullage.observe.events import (
+    CacheBroken,
+    CacheReset,
+    Event,
+    LevelActed,
+    Listener,
+    reported_tokens,
+    tell,
+)
 
 LEAST_LOST_TOKENS = 2_000  # providers round and drop a few tokens; a smaller loss is ignored
 
@@ -134,9 +142,10 @@ class CacheMonitor:
             source: The part of the host that sent the request.
         """
         prefix, figures = self._of(source), usage or {}
-        read = _count(figures, "cache_read_input_tokens")
-        read = read or _count(_details(figures), "cached_tokens")
-        written = _count(figures, "cache_creation_input_tokens") or _written_openai(figures)
+        use = cache_use(figures)
+        read = use.read
+        # Of a prompt that OpenAI counts; a server that says nothing of a cache has none.
+        written = use.written if _details(figures) or not use.steps else 0
         expected = prefix.cached or 0
         kind, reason = self._judged(prefix, expected, read)
         verdict = CacheVerdict(
@@ -213,24 +222,9 @@ def _unmarked(value: Any) -> Any:
     return [_unmarked(part) for part, point in zip(value, points, strict=True) if not point]
 
 
-def _count(usage: Mapping[str, Any], key: str) -> int:
-    value = usage.get(key)
-    return value if type(value) is int and value > 0 else 0
-
-
 def _details(usage: Mapping[str, Any]) -> Mapping[str, Any]:
     details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
     return details if isinstance(details, Mapping) else {}
-
-
-def _written_openai(usage: Mapping[str, Any]) -> int:
-    """OpenAI caches long prompts automatically, in whole steps."""
-    details = _details(usage)
-    tokens = _count(details, "cache_write_tokens")
-    prompt = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
-    if tokens or not details:
-        return tokens
-    return max(_in_steps(prompt) - _count(details, "cached_tokens"), 0)
 
 
 def _in_steps(prompt: int) -> int:
@@ -271,15 +265,8 @@ def cache_use(usage: Mapping[str, Any], *, steps: bool = False) -> CacheUse:
 
     `steps`: it is stored in Anthropic's form while its provider caches in steps by itself.
     """
-    if "prompt_tokens" in usage or "input_tokens_details" in usage:
-        prompt = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
-        details = _details(usage)
-        read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
-        output, steps = _count(usage, "completion_tokens") or _count(usage, "output_tokens"), True
-    else:
-        read, written = (_count(usage, f"cache_{how}_input_tokens") for how in ("read", "creation"))
-        prompt = _count(usage, "input_tokens") + read + written
-        output = _count(usage, "output_tokens")
+    prompt, read, written, output = reported_tokens(usage)
+    steps = steps or "prompt_tokens" in usage or "input_tokens_details" in usage
     if steps and not written:
         written = max(0, _in_steps(prompt) - read)
     return CacheUse(prompt, read, written, output, steps)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ullage._start import Frozen
+from ullage._start import Frozen, NamedTuple
+from ullage.messages import whole_count
 
 if TYPE_CHECKING:
     from ullage.levels.view import StageReport
@@ -36,6 +37,38 @@ class SummaryUsage(Frozen, kw_only=True):
     def __add__(self, other: SummaryUsage) -> SummaryUsage:
         counts = vars(other)
         return SummaryUsage(**{name: count + counts[name] for name, count in vars(self).items()})
+
+
+class ReportedTokens(NamedTuple):
+    """What a provider counted for one response."""
+
+    prompt: int  # the whole prompt, cached parts included
+    cache_read: int  # of the prompt, read from the cache
+    cache_write: int  # of the prompt, written to it
+    output: int
+
+
+def reported_tokens(usage: Mapping[str, Any]) -> ReportedTokens:
+    """A response's usage in the words of Anthropic, OpenAI or a compatible API; figures that it lacks are 0."""
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+
+    def first(*names: str) -> int:
+        counts = (whole_count(usage.get(name)) for name in names)
+        return next(filter(None, counts), 0)
+
+    prompt, output = (
+        first("input_tokens", "prompt_tokens"),
+        first("output_tokens", "completion_tokens"),
+    )
+    read = first("cache_read_input_tokens", "cache_read_tokens")
+    written = first("cache_creation_input_tokens", "cache_write_tokens")
+    if details and isinstance(details, Mapping):
+        # OpenAI counts what its cache had and what it took as input too, Anthropic does not.
+        read = read or whole_count(details.get("cached_tokens"))
+        written = written or whole_count(details.get("cache_write_tokens"))
+    else:
+        prompt += read + written
+    return ReportedTokens(prompt, read, written, output)
 
 
 class CompactionStarted(Frozen, kw_only=True):

@@ -507,14 +507,6 @@ def take_first(waiting: list[tuple[str, str]], name: object) -> str | None:
     return None
 
 
-def with_parts(message: Any, change: Callable[[Any], Any]) -> Any:
-    """The message, each part of a content that is a list changed."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    return {**message, "content": [change(part) for part in content]}
-
-
 def with_id(block: Any, ids: Mapping[str, str]) -> Any:
     """The block; a call or a result whose id was mapped, with the new one."""
     key = _ID_KEYS.get(str(block.get("type"))) if isinstance(block, Mapping) else None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.messages import Block, Item
+from ullage.messages import Block, Item, with_parts
 from ullage.providers import openai_chat
 from ullage.providers._common import (
     TOOL_FILLER,
@@ -23,7 +23,6 @@ from ullage.providers._common import (
     placed,
     reverse,
     with_id,
-    with_parts,
 )
 
 _ID = re.compile(r"[a-zA-Z0-9]{9}")
@@ -45,7 +44,7 @@ def to_provider(
         renamed = [with_parts(message, lambda block: with_id(block, ids)) for message in renamed]
     shaped = openai_chat.to_provider(renamed, system=system, tools=tools)
     losses = Losses()
-    chat: list[dict[str, Any]] = []
+    chat: list[Item] = []
     for message in openai_chat.one_system(shaped.parts["messages"], losses):
         if chat and chat[-1]["role"] == "tool" and message["role"] == "user":
             chat.append(dict(_FILLER))

@@ -24,11 +24,12 @@ from ullage.exceptions import UllageError
 from ullage.proxy.client_calls import ClientCall, ClientLines
 from ullage.proxy.fitter import FittedCall
 from ullage.proxy.proxy_settings import host_name, is_loopback
-from ullage.proxy.upstream import ReportedTokens
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    from ullage.observe.events import ReportedTokens
 
 
 def _sum(words: str) -> Any:

@@ -17,7 +17,7 @@ from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import UllageError
 from ullage.facts.words import Kind, text_of, words_of
 from ullage.levels.breakdown import Inspection, inspect_messages, inspection_of
-from ullage.messages import BOUNDARY, Item, is_summary, message_of, role_of
+from ullage.messages import BOUNDARY, Item, is_summary, message_of, role_of, whole_count
 from ullage.policy import Policy
 from ullage.sessions.find import FoundSession, opened_path
 from ullage.sessions.load import (
@@ -31,7 +31,7 @@ from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Transcript
 from ullage.transcript.conversation import open_regular
 from ullage.transcript.formats import CLAUDE_CODE, recognised
-from ullage.transcript.records import as_mapping, as_string, whole_count
+from ullage.transcript.records import as_mapping, as_string
 from ullage.transcript.render import rendered
 
 _TAIL_BYTES = 1 << 16  # in so much of a file's end nearly every session names its model

@@ -17,12 +17,20 @@ from ullage._engine import core
 from ullage._start import Frozen
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError, UllageError
 from ullage.facts.words import blocks_of
-from ullage.messages import BOUNDARY, COPY_OF, BlockView, Item, SystemPrompt, message_of
+from ullage.messages import (
+    BOUNDARY,
+    COPY_OF,
+    BlockView,
+    Item,
+    SystemPrompt,
+    message_of,
+    whole_count,
+)
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.formats import CLAUDE_CODE, OpenedFile, read_recognised, recognised
 from ullage.transcript.log import entry_in
-from ullage.transcript.records import STATE, as_mapping, as_string, whole_count
+from ullage.transcript.records import STATE, as_mapping, as_string
 
 if TYPE_CHECKING:
     from ullage.counting.calibration import Weights

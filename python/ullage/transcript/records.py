@@ -169,7 +169,7 @@ def collapse_snapshot(snapshot: CollapseSnapshot) -> Record:
 def _parse_collapse_snapshot(entry: Item) -> CollapseSnapshot:
     """The state in a snapshot line; spans without both ends are left out."""
     spans = []
-    for item in map(as_mapping, _list(entry.get("staged"))):
+    for item in map(as_mapping, as_list(entry.get("staged"))):
         first, last, summary, risk, staged_at = map(item.get, _SPAN_KEYS)
         if isinstance(first, str) and isinstance(last, str):
             score = float(risk) if isinstance(risk, int | float) else 0.0
@@ -186,13 +186,14 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, (dict, Mapping)) else {}
 
 
-def _list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
+    """A list; empty for anything else."""
     return value if isinstance(value, list) else []
 
 
 def as_strings(value: Any) -> list[str]:
     """The strings of a list; empty for anything else."""
-    return [item for item in _list(value) if isinstance(item, str)]
+    return [item for item in as_list(value) if isinstance(item, str)]
 
 
 def as_string(value: Any) -> str:
@@ -202,11 +203,6 @@ def as_string(value: Any) -> str:
 
 def _int(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def whole_count(value: Any) -> int:
-    """A count; 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 # ---- lines of a transcript -------------------------------------------------------------------
@@ -475,7 +471,7 @@ class Replay:
         del row
         self.whole.update(as_strings(entry.get("kept")))
         decided: dict[str, str] = {}
-        for item in map(as_mapping, _list(entry.get("replacements"))):
+        for item in map(as_mapping, as_list(entry.get("replacements"))):
             tool_use_id, text = item.get("toolUseId"), item.get("replacement")
             if isinstance(tool_use_id, str) and isinstance(text, str):
                 decided[tool_use_id] = text

@@ -15,10 +15,9 @@ from typing import Any
 
 from ullage._start import NamedTuple, json, orjson
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged, UllageError
-from ullage.messages import BOUNDARY, Block, StoredEntry
+from ullage.messages import BOUNDARY, Block, StoredEntry, whole_count
 from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.log import iso_of
-from ullage.transcript.records import whole_count
 
 CLAUDE_CODE = "claude_code"
 """Read by `ullage.transcript.Transcript`, without a module here."""
