@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -292,6 +293,25 @@ def test_a_blob_that_was_changed(tmp_path):
     with pytest.raises(StoreError, match="do not match its digest"):
         store.blob(digest)
     assert store.blob("../../etc/passwd") is None
+
+
+def test_a_lock_that_was_removed_with_its_conversation_keeps_nobody_out(tmp_path):
+    """Whoever waited for it takes the one that stands there now."""
+    store, held, most = FolderStore(tmp_path), list[int](), list[int]()
+
+    def work(number: int) -> None:
+        for _ in range(60):
+            with store._locked("c"):
+                held.append(number)
+                most.append(len(held))
+                time.sleep(0.0005)
+                held.remove(number)
+            if not number:
+                store.forget("c")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert max(most) == 1
 
 
 # ---- a summary that one worker writes and another installs ----------------------------------

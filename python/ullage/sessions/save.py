@@ -519,14 +519,19 @@ def _whole(session: Session, items: ReadItems, result: CompactionResult) -> None
 def _install(session: Session, draft: Path, target: Path, size: int) -> None:
     """Append what was added to the draft, a copy of `size` bytes, to the session's own file, or replace the target with it."""
     if _is_own(session, target):
-        with draft.open("rb") as file, closing(LogFile(str(target), create=False)) as log:
-            file.seek(size)
-            log.append(file.read().removeprefix(b"\n"), session.pin)
-            log.sync()
+        _append(session, draft, size)
         return
     if session.pin is not None:
         session.pin.check(session.path.stat(), str(session.path))
     _put_in_place(draft, target, like=session.path)
+
+
+def _append(session: Session, draft: Path, size: int) -> None:
+    """Append to the session's own file what a draft has after its first bytes, which are that file's."""
+    with draft.open("rb") as file, closing(LogFile(str(session.path), create=False)) as log:
+        file.seek(size)
+        log.append(file.read().removeprefix(b"\n"), session.pin)
+        log.sync()
 
 
 def _is_own(session: Session, target: Path) -> bool:
@@ -688,7 +693,7 @@ def _appended(
             raise StoreError("reads back differently from what was chosen", path=str(session.path))
         if not write:
             return tried
-        _install(session, draft, session.path, size)
+        _append(session, draft, size)
     return open_session(session.path)
 
 

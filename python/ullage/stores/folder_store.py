@@ -226,7 +226,8 @@ class FolderStore:
             with locked(folder / _LOCK):
                 for path in folder.iterdir():
                     path.unlink()
-            folder.rmdir()
+                with suppress(OSError):  # another worker begins it again
+                    folder.rmdir()
 
     def _of(self, conversation: str) -> Path:
         return self.folder / "conversations" / safe_name(checked_name(conversation))
@@ -234,8 +235,6 @@ class FolderStore:
     @contextmanager
     def _locked(self, conversation: str) -> Iterator[Path]:
         folder = self._of(conversation)
-        with reported(folder):
-            folder.mkdir(exist_ok=True, mode=0o700)
         with locked(folder / _LOCK):
             yield folder
 
