@@ -266,23 +266,29 @@ class Expected(NamedTuple):
     written: int
 
 
-def cache_use(usage: Mapping[str, Any], *, steps: bool = False) -> CacheUse:
-    """Reads the usage of Anthropic's, OpenAI's or a compatible API; figures that it lacks are 0.
-
-    `steps`: it is stored in Anthropic's form while its provider caches in steps by itself.
-    """
+def reported_use(usage: Mapping[str, Any]) -> CacheUse:
+    """Reads the usage of Anthropic's, OpenAI's or a compatible API as it stands; figures that it lacks are 0."""
     if "prompt_tokens" in usage or "input_tokens_details" in usage:
         prompt = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
         details = _details(usage)
         read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
-        output, steps = _count(usage, "completion_tokens") or _count(usage, "output_tokens"), True
-    else:
-        read, written = (_count(usage, f"cache_{how}_input_tokens") for how in ("read", "creation"))
-        prompt = _count(usage, "input_tokens") + read + written
-        output = _count(usage, "output_tokens")
-    if steps and not written:
-        written = max(0, _in_steps(prompt) - read)
-    return CacheUse(prompt, read, written, output, steps)
+        output = _count(usage, "completion_tokens") or _count(usage, "output_tokens")
+        return CacheUse(prompt, read, written, output, True)
+    read, written = (_count(usage, f"cache_{how}_input_tokens") for how in ("read", "creation"))
+    prompt = _count(usage, "input_tokens") + read + written
+    return CacheUse(prompt, read, written, _count(usage, "output_tokens"), False)
+
+
+def cache_use(usage: Mapping[str, Any], *, steps: bool = False) -> CacheUse:
+    """`reported_use`, with what a provider that caches in steps by itself wrote and does not say.
+
+    `steps`: it is stored in Anthropic's form while its provider does so.
+    """
+    use = reported_use(usage)
+    if not (steps or use.steps):
+        return use
+    written = use.written or max(0, _in_steps(use.prompt) - use.read)
+    return use._replace(written=written, steps=True)
 
 
 @dataclass(slots=True)

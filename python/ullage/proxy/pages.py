@@ -21,10 +21,10 @@ from starlette.types import Scope
 
 from ullage.counting.models import ModelTable
 from ullage.exceptions import UllageError
+from ullage.observe.cache_monitor import CacheUse
 from ullage.proxy.client_calls import ClientCall, ClientLines
 from ullage.proxy.fitter import FittedCall
 from ullage.proxy.proxy_settings import host_name, is_loopback
-from ullage.proxy.upstream import ReportedTokens
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -101,7 +101,7 @@ class CallAccounts:
         call: ClientCall,
         *,
         fitted: FittedCall | None = None,
-        reported: ReportedTokens | None = None,
+        reported: CacheUse | None = None,
         answered: bool = False,
         recovered: bool = False,
     ) -> None:
@@ -159,7 +159,7 @@ class CallAccounts:
             totals.saved_nanodollars += round(saved * price * 1_000)  # dollars for a million tokens
 
     def _note_reported(
-        self, account: ConversationAccount, fitted: FittedCall | None, reported: ReportedTokens
+        self, account: ConversationAccount, fitted: FittedCall | None, reported: CacheUse
     ) -> None:
         account.fill_tokens = reported.prompt
         account.fills.append((reported.prompt, fitted is not None and bool(fitted.reports)))
@@ -168,15 +168,15 @@ class CallAccounts:
             number = fitted.line.number
             # A level that acts breaks the cached prefix on purpose, so there is nothing to predict.
             before = None if fitted.reports else account.cached.get(number)
-            account.cached[number] = reported.cache_read + reported.cache_write
+            account.cached[number] = reported.read + reported.written
         for totals in (self.totals, account.totals):
             totals.prompt += reported.prompt
-            totals.cache_read += reported.cache_read
-            totals.cache_write += reported.cache_write
+            totals.cache_read += reported.read
+            totals.cache_write += reported.written
             totals.output += reported.output
             if before is not None:
                 totals.predicted_read += before
-                totals.compared_read += reported.cache_read
+                totals.compared_read += reported.read
 
 
 _HEADERS = {

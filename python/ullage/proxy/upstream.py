@@ -23,6 +23,7 @@ from yarl import URL
 
 from ullage._start import NamedTuple
 from ullage.exceptions import InvalidPolicy
+from ullage.observe.cache_monitor import CacheUse, reported_use
 from ullage.proxy.proxy_settings import ANTHROPIC, OPENAI, ProxySettings
 
 # Which path means which API, and errors in the APIs' own form.
@@ -287,15 +288,6 @@ class Incoming:
 # A relayed answer's message and the provider's token counts. Read after it was passed on, never changed.
 
 
-class ReportedTokens(NamedTuple):
-    """What a provider counted for one request."""
-
-    prompt: int  # the whole prompt, cached parts included
-    cache_read: int  # of the prompt, read from the cache
-    cache_write: int  # of the prompt, written to it
-    output: int
-
-
 def events_of(data: bytes) -> Iterator[dict[str, Any]]:
     """The JSON objects of server-sent events, in order; anything else is skipped."""
     for block in data.replace(b"\r\n", b"\n").split(b"\n\n"):
@@ -350,26 +342,10 @@ def _with_event(message: dict[str, Any] | None, event: Mapping[str, Any]) -> dic
     return message
 
 
-def tokens_in(message: Mapping[str, Any] | None) -> ReportedTokens | None:
+def tokens_in(message: Mapping[str, Any] | None) -> CacheUse | None:
     """The usage of a response of either API; `None` if it has none."""
     usage = (message or {}).get("usage")
-    if not isinstance(usage, Mapping):
-        return None
-    details = usage.get("input_tokens_details") or usage.get("prompt_tokens_details")
-    details = details if isinstance(details, Mapping) else {}
-    read = _count(usage, "cache_read_input_tokens")
-    written = _count(usage, "cache_creation_input_tokens")
-    prompt = _count(usage, "input_tokens") or _count(usage, "prompt_tokens")
-    output = _count(usage, "output_tokens") or _count(usage, "completion_tokens")
-    if details:  # OpenAI's prompt figure includes the cached part
-        cached, wrote = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
-        return ReportedTokens(prompt, cached, wrote, output)
-    return ReportedTokens(prompt + read + written, read, written, output)
-
-
-def _count(usage: Mapping[str, Any], name: str) -> int:
-    value = usage.get(name)
-    return value if type(value) is int and value > 0 else 0
+    return reported_use(usage) if isinstance(usage, Mapping) else None
 
 
 # Decompresses an answer to read it here; it is passed on compressed as it came.
