@@ -38,6 +38,7 @@ from ullage.sessions.load import (
     blocks_in,
     draft_of,
     open_session,
+    refuse_to_replace,
     write_private,
 )
 from ullage.transcript import Transcript, TranscriptLog, records, resume
@@ -539,13 +540,9 @@ def _is_own(session: Session, target: Path) -> bool:
 
 
 def _refuse(session: Session, target: Path, overwrite: bool) -> None:
-    if target.is_dir():
-        raise StoreError("is a directory", path=str(target), hint="name a file in it")
-    if target.exists() and not target.is_file():
+    if target.exists() and not (target.is_file() or target.is_dir()):
         raise StoreError("is not a regular file", path=str(target), hint="name another file")
-    if target.exists() and not _is_own(session, target) and not overwrite:
-        hint = "name another file, or allow to overwrite it (overwrite=True, --force)"
-        raise StoreError("exists already", path=str(target), hint=hint)
+    refuse_to_replace(target, overwrite=overwrite or _is_own(session, target))
 
 
 class FreshSession(Frozen):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import sqlite3
 import threading
@@ -16,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
 
-from ullage.exceptions import LeaseExpired, LeaseHeld, MissingExtra, StoreError
+from ullage._start import extra_module
+from ullage.exceptions import LeaseExpired, LeaseHeld, StoreError
 from ullage.stores.store_protocols import (
     Lease,
     StoredDocument,
@@ -519,20 +519,12 @@ POSTGRES = SqlDialect(
 )
 
 
-def psycopg_module(name: str) -> Any:
-    """A module of psycopg; `MissingExtra`: it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as exc:
-        raise MissingExtra(name, "postgres") from exc
-
-
 def without_password(address: str) -> str:
     """A database's address, for errors and logs."""
-    info = psycopg_module("psycopg.conninfo")
+    info = extra_module("psycopg.conninfo", "postgres")
     try:
         parts = info.conninfo_to_dict(address)
-    except psycopg_module("psycopg").Error:
+    except extra_module("psycopg", "postgres").Error:
         return "postgresql"
     return f"postgresql://{parts.get('host', '')}/{parts.get('dbname', '')}"
 
@@ -557,14 +549,14 @@ class PostgresStore(SqlStore):
     def __init__(
         self, address: str, *, create: bool = True, connections: int = 4, retry_seconds: float = 30
     ) -> None:
-        self._psycopg: Any = psycopg_module("psycopg")
+        self._psycopg: Any = extra_module("psycopg", "postgres")
         self.place, self._retry = without_password(address), retry_seconds
         # A pool reports only that it got no connection; this reports why.
         try:
             self._psycopg.connect(address, connect_timeout=10).close()
         except self._psycopg.Error as exc:
             raise _store_error(exc, self.place) from exc
-        self._pool: Any = psycopg_module("psycopg_pool").ConnectionPool(
+        self._pool: Any = extra_module("psycopg_pool", "postgres").ConnectionPool(
             address, open=True, **_pool_options(connections, retry_seconds)
         )
         try:
@@ -634,7 +626,7 @@ class AsyncPostgresStore:
     def __init__(self, pool: object, *, place: str, retry_seconds: float = 30) -> None:
         self._pool: Any = pool
         self.place, self._retry = place, retry_seconds
-        self._psycopg: Any = psycopg_module("psycopg")
+        self._psycopg: Any = extra_module("psycopg", "postgres")
 
     @classmethod
     async def open(
@@ -645,13 +637,13 @@ class AsyncPostgresStore:
         Raises:
             MissingExtra, StoreError: See `PostgresStore`.
         """
-        psycopg, place = psycopg_module("psycopg"), without_password(address)
+        psycopg, place = extra_module("psycopg", "postgres"), without_password(address)
         try:
             one = await psycopg.AsyncConnection.connect(address, connect_timeout=10)
             await one.close()
         except psycopg.Error as exc:
             raise _store_error(exc, place) from exc
-        pool = psycopg_module("psycopg_pool").AsyncConnectionPool(
+        pool = extra_module("psycopg_pool", "postgres").AsyncConnectionPool(
             address, open=False, **_pool_options(connections, retry_seconds)
         )
         store = cls(pool, place=place, retry_seconds=retry_seconds)
