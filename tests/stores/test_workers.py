@@ -314,6 +314,20 @@ def test_a_lock_that_was_removed_with_its_conversation_keeps_nobody_out(tmp_path
     assert max(most) == 1
 
 
+def test_what_is_refused_begins_no_conversation(tmp_path):
+    store = FolderStore(tmp_path)
+    lease = store.acquire("c", "one", 60)
+    store.forget("c")
+    store.release(lease)
+    with pytest.raises(LeaseExpired):
+        store.renew(lease, 60)
+    with pytest.raises(LogConflict):
+        store.append("c", b"x\n", at=5, write_id="w")
+    with pytest.raises(LogConflict):
+        store.save("c", "state", b"x", after=5)
+    assert list(store.conversations()) == []
+
+
 # ---- a summary that one worker writes and another installs ----------------------------------
 
 

@@ -350,11 +350,14 @@ def locked(path: Path) -> Iterator[None]:
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     while True:
         with reported(path):
-            path.parent.mkdir(exist_ok=True, mode=0o700)
+            with suppress(FileExistsError):
+                path.parent.mkdir(mode=0o700)
             try:
                 fd = os.open(path, flags, 0o600)
-            except FileNotFoundError:  # the folder was removed since
-                continue
+            except FileNotFoundError:
+                if path.parent.is_symlink():  # that leads nowhere
+                    raise
+                continue  # the folder was removed since
         try:
             lock_file(fd, str(path), wait=True)
             # Who held it before may have removed it: such a lock keeps nobody out.
