@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
 
 from ullage._start import extra_module
+from ullage.effects import adrive, drive
 from ullage.exceptions import LeaseExpired, LeaseHeld, StoreError
 from ullage.stores.store_protocols import (
     Lease,
@@ -488,7 +489,10 @@ class SqliteStore(SqlStore):
                 raise StoreError("the store is closed", path=self.path)
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                result = self._steps(connection, flow(*args, **kwargs))
+                result = drive(
+                    flow(*args, **kwargs),
+                    lambda one: connection.execute(SQLITE.written(one.text), one.values).fetchall(),
+                )
                 connection.execute("COMMIT")
             except BaseException as exc:
                 with suppress(sqlite3.Error):
@@ -497,17 +501,6 @@ class SqliteStore(SqlStore):
                 if isinstance(exc, sqlite3.Error | UnicodeDecodeError):
                     raise StoreError(str(exc), path=self.path, hint=_hint(exc)) from exc
                 raise
-            return result
-
-    def _steps(self, connection: sqlite3.Connection, flow: Sql[T]) -> T:
-        try:
-            statement = next(flow)
-            while True:
-                text = SQLITE.written(statement.text)
-                rows: list[Row] = connection.execute(text, statement.values).fetchall()
-                statement = flow.send(rows)
-        except StopIteration as stop:
-            result: T = stop.value
             return result
 
 
@@ -586,19 +579,17 @@ class PostgresStore(SqlStore):
         with ExitStack() as opened:
             connection = opened.enter_context(self._pool.connection())
             cursor = opened.enter_context(connection.cursor())
-            whole = True
-            try:
-                statement: SqlStatement = next(flow)
-                while True:
-                    if whole and not statement.alone:
-                        opened.enter_context(connection.transaction())
-                        whole = False
-                    cursor.execute(POSTGRES.written(statement.text), statement.values)
-                    rows: list[Row] = cursor.fetchall() if cursor.description else []
-                    statement = flow.send(rows)
-            except StopIteration as stop:
-                result: T = stop.value
-        return result
+            in_transaction = False
+
+            def rows_of(statement: SqlStatement) -> list[Row]:
+                nonlocal in_transaction
+                if not (in_transaction or statement.alone):
+                    opened.enter_context(connection.transaction())
+                    in_transaction = True
+                cursor.execute(POSTGRES.written(statement.text), statement.values)
+                return cursor.fetchall() if cursor.description else []
+
+            return drive(flow, rows_of)
 
 
 def _pool_options(connections: int, retry_seconds: float) -> dict[str, Any]:
@@ -673,19 +664,17 @@ class AsyncPostgresStore:
         async with AsyncExitStack() as opened:
             connection = await opened.enter_async_context(self._pool.connection())
             cursor = await opened.enter_async_context(connection.cursor())
-            whole = True
-            try:
-                statement: SqlStatement = next(flow)
-                while True:
-                    if whole and not statement.alone:
-                        await opened.enter_async_context(connection.transaction())
-                        whole = False
-                    await cursor.execute(POSTGRES.written(statement.text), statement.values)
-                    rows: list[Row] = await cursor.fetchall() if cursor.description else []
-                    statement = flow.send(rows)
-            except StopIteration as stop:
-                result: T = stop.value
-        return result
+            in_transaction = False
+
+            async def rows_of(statement: SqlStatement) -> list[Row]:
+                nonlocal in_transaction
+                if not (in_transaction or statement.alone):
+                    await opened.enter_async_context(connection.transaction())
+                    in_transaction = True
+                await cursor.execute(POSTGRES.written(statement.text), statement.values)
+                return await cursor.fetchall() if cursor.description else []
+
+            return await adrive(flow, rows_of)
 
     async def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
