@@ -1,4 +1,4 @@
-"""A loopback server that speaks three APIs, by a script: bounded and threaded, on 127.0.0.1, with everything that can go wrong on a wire.
+"""A loopback server that speaks three APIs, by a script: threaded, on 127.0.0.1, with everything that can go wrong on a wire.
 
 First the APIs of Anthropic, Google and OpenAI: what came in, refusals, then the answer of the script, plain or as a stream, before and
 after HTTP. Then the server.
@@ -833,16 +833,10 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, owner: ScriptedServer) -> None:
         self.owner = owner
-        self.slots = threading.BoundedSemaphore(64)
         self._open: set[Any] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        # Waits for a free slot: a client that opens more connections than that is made to queue.
-        while not self.slots.acquire(timeout=0.1):
-            if self.owner.closing.is_set():
-                self.shutdown_request(request)
-                return
         self._open.add(request)
         super().process_request(request, client_address)
 
@@ -856,12 +850,6 @@ class _Server(ThreadingHTTPServer):
         for connection in list(self._open):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hung up is no news."""
