@@ -68,8 +68,8 @@ def optional(module: str, extra: str) -> ModuleType:
     return package_module
 
 
-def extra_module(module: str, extra: str) -> ModuleType:
-    """A module of an optional package, of whichever release.
+def extra_module(module: str, extra: str, package: str = "") -> ModuleType:
+    """A module of an optional package, of whichever release; `package`: its name, where its modules do not begin with it.
 
     Raises:
         MissingExtra: It is not installed, or not all that it needs; names the extra.
@@ -77,7 +77,8 @@ def extra_module(module: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as exc:
-        raise MissingExtra(module.partition(".")[0], extra) from exc
+        name = package or module.partition(".")[0].replace("_", "-")
+        raise MissingExtra(name, extra) from exc
 
 
 def refuse_older(package: str, oldest: str, extra: str) -> None:

@@ -151,6 +151,23 @@ def test_the_newest_that_came_meanwhile_is_next():
     assert (len(a.results), b.results, len(c.results)) == (1, [], 1)
 
 
+@pytest.mark.parametrize("mode", ["inline", "thread"])
+def test_what_waits_runs_in_the_mode_in_which_it_was_submitted(mode):
+    other = "thread" if mode == "inline" else "inline"
+    first, background = Gated("first"), BackgroundRunner(mode=other)
+    threads: list[threading.Thread] = []
+    first.work.done = lambda _: threads.append(threading.current_thread())
+    second = BackgroundWork(
+        lambda _: threads.append(threading.current_thread()), unasked, done=lambda _: None
+    )
+    background.submit(first.work, mode="thread")
+    assert background.submit(second, mode=mode) == "waiting"
+    first.gate.set()
+    assert background.wait(WAIT)
+    # Inline is where the first one ended.
+    assert (threads[0] is threads[1]) == (mode == "inline")
+
+
 def test_no_more_run_at_once_than_there_are_slots():
     slots, works = Slots(1), (Gated("a"), Gated("b"))
     one, two = BackgroundRunner(slots=slots), BackgroundRunner(slots=slots)

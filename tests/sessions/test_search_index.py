@@ -65,11 +65,6 @@ def test_calls_and_results_are_found_by_who_said_them(index):
     assert found.hits[0].who == "assistant"
 
 
-def test_marks_stand_around_the_words(index):
-    hit = index.search("parser", tool="pi", marks=("[", "]"))[0].hits[0]
-    assert "[parser]" in hit.text
-
-
 def test_only_what_changed_is_read_again(machine, index):
     assert read_lately(index) == 0
     rows = index._store.execute("SELECT count(*) FROM part").fetchone()[0]

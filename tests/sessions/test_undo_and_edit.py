@@ -169,6 +169,16 @@ def test_a_file_that_grew_meanwhile_is_left_alone(path):
     assert [each.name for each in path.parent.iterdir()] == ["s.jsonl"]
 
 
+def test_an_edit_only_ever_appends(path, monkeypatch):
+    """A file that is missing for a moment, as while another program saves it, is not replaced by the copy that was tried."""
+    session, before = open_session(path), path.read_bytes()
+    inode = path.stat().st_ino
+    monkeypatch.setattr("ullage.sessions.save._is_own", lambda session, target: False)
+    remove_parts(session, ["t1"])
+    assert path.stat().st_ino == inode
+    assert path.read_bytes().startswith(before)
+
+
 def test_a_format_without_words_for_it_is_refused_with_advice(tmp_path):
     path = lines(tmp_path / "gemini.jsonl", gemini_lines(IDS["gemini"]))
     with pytest.raises(InvalidPolicy, match="Claude Code, Codex and pi") as caught:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -292,6 +293,39 @@ def test_a_blob_that_was_changed(tmp_path):
     with pytest.raises(StoreError, match="do not match its digest"):
         store.blob(digest)
     assert store.blob("../../etc/passwd") is None
+
+
+def test_a_lock_that_was_removed_with_its_conversation_keeps_nobody_out(tmp_path):
+    """Whoever waited for it takes the one that stands there now."""
+    store, held, most = FolderStore(tmp_path), list[int](), list[int]()
+
+    def work(number: int) -> None:
+        for _ in range(60):
+            with store._locked("c"):
+                held.append(number)
+                most.append(len(held))
+                time.sleep(0.0005)
+                held.remove(number)
+            if not number:
+                store.forget("c")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert max(most) == 1
+
+
+def test_what_is_refused_begins_no_conversation(tmp_path):
+    store = FolderStore(tmp_path)
+    lease = store.acquire("c", "one", 60)
+    store.forget("c")
+    store.release(lease)
+    with pytest.raises(LeaseExpired):
+        store.renew(lease, 60)
+    with pytest.raises(LogConflict):
+        store.append("c", b"x\n", at=5, write_id="w")
+    with pytest.raises(LogConflict):
+        store.save("c", "state", b"x", after=5)
+    assert list(store.conversations()) == []
 
 
 # ---- a summary that one worker writes and another installs ----------------------------------

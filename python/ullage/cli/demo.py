@@ -10,10 +10,9 @@ from pathlib import Path
 from ullage.cli import compact as compact_cli, inspect as inspect_cli
 from ullage.cli.output import Json, Output, as_json
 from ullage.counting.window import WindowSettings
-from ullage.sessions import Session, compact_session, open_session
+from ullage.sessions import compact_session, open_session
 from ullage.sessions.inspected import inspect_opened
-from ullage.testing import Scenario, scenario
-from ullage.transcript import TranscriptLog
+from ullage.testing import Scenario, scenario, session_file
 
 _NAME = "ullage"
 _MODEL = "claude-opus-5-5"
@@ -37,7 +36,9 @@ def demo_command(
     folder = Path(tempfile.mkdtemp(prefix="ullage-demo-")) if directory is None else directory
     folder.mkdir(parents=True, exist_ok=True)
     example = scenario(seed, tokens=size, model=_MODEL)
-    before = _write(example, folder / f"session-{seed}.jsonl")
+    session = folder / f"session-{seed}.jsonl"
+    session.write_bytes(session_file(example).to_bytes())
+    before = open_session(session)
     # The default working size of a manager, which the session nearly fills.
     settings = WindowSettings(auto_compact_window=200_000)
     report = inspect_cli.report_of(inspect_opened(before), settings=settings)
@@ -70,31 +71,6 @@ def _program() -> str:
         return _NAME
     started = Path(sys.argv[0])
     return str(started) if started.stem == _NAME else f"{sys.executable} -m {_NAME}"
-
-
-def _write(example: Scenario, path: Path) -> Session:
-    """The session as a transcript in Claude Code's format."""
-    path.unlink(missing_ok=True)
-    times = iter(example.times)
-    numbers = iter(range(len(example.messages)))
-    envelope = {
-        "sessionId": f"demo-{example.seed}",
-        "cwd": example.cwd,
-        "version": "0",
-        "userType": "external",
-        "isSidechain": False,
-    }
-    with TranscriptLog.open(
-        path,
-        durability="none",
-        envelope=envelope,
-        clock=lambda: next(times),
-        ids=lambda: f"00000000-0000-4000-8000-{next(numbers):012d}",
-    ) as log:
-        for message in example.messages:
-            model = {"model": example.model} if message["role"] == "assistant" else {}
-            log.append({**message, **model})
-    return open_session(path)
 
 
 def _kept_facts(example: Scenario, context: str) -> dict[str, list[int]]:

@@ -163,10 +163,12 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
     Raises:
         OSError: It is missing, too large, or cannot be copied; no partial copy stays.
     """
+    import shutil
     import time
     from pathlib import Path
 
     from ullage.recall.store import file_stem
+    from ullage.sessions.load import draft_of
 
     source = Path(path)
     look = source.stat()
@@ -182,7 +184,11 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     name = f"{stamp}-{look.st_mtime_ns % 10**9:09}-{file_stem(trigger or 'unknown')}.jsonl"
     target = folder / name
-    _copied(source, target, look)
+    with draft_of(target) as draft:
+        shutil.copyfile(source, draft)
+        # The copy has the original's time, so that the next call sees that nothing is new.
+        os.utime(draft, ns=(look.st_atime_ns, look.st_mtime_ns))
+        draft.replace(target)
     for old in archives_of(folder)[:-MOST_COPIES]:
         old.unlink(missing_ok=True)
     return target
@@ -191,20 +197,6 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
 def archives_of(folder: Path) -> list[Path]:
     """The copies in a session's folder, oldest first."""
     return sorted(folder.glob("*.jsonl"))
-
-
-def _copied(source: Path, target: Path, look: os.stat_result) -> None:
-    import shutil
-
-    draft = target.with_suffix(f".{os.getpid()}.part")
-    try:
-        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        shutil.copyfile(source, draft)
-        # The copy has the original's time, so that the next call sees that nothing is new.
-        os.utime(draft, ns=(look.st_atime_ns, look.st_mtime_ns))
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 # A tool's outsized output: its ends stay, and all of it is in a file that the model can read or recall.

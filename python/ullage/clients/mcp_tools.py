@@ -11,6 +11,7 @@ from typing import Any
 
 from ullage import _env
 from ullage.exceptions import InvalidPolicy, UnknownHandle
+from ullage.recall.tool import Recall, number_in, string_in
 from ullage.sessions.find import (
     FoundSession,
     claude_project_folder,
@@ -34,7 +35,6 @@ def recall(arguments: Mapping[str, Any]) -> ToolReply:
     """Return content that left this session's context: see `ullage.recall.Recall`."""
     from ullage.messages import COPY_OF
     from ullage.recall.store import Archive, FileStore, file_stem, left
-    from ullage.recall.tool import Recall
 
     session, opened = _opened(arguments)
     lines = list(opened.transcript.entries()) if opened.transcript else list(opened.history)
@@ -62,11 +62,11 @@ def search_sessions(arguments: Mapping[str, Any]) -> ToolReply:
     with SearchIndex() as index:
         index.update()
         sessions = index.search(
-            _string(arguments, "words"),
-            most=_number(arguments, "limit", 8, 50),
+            string_in(arguments, "words"),
+            most=number_in({"limit": 8, **arguments}, "limit", 1, 50),
             hits=3,
-            tool=_string(arguments, "tool"),
-            cwd=_string(arguments, "project"),
+            tool=string_in(arguments, "tool"),
+            cwd=string_in(arguments, "project"),
         )
     rows: list[dict[str, Any]] = [
         {
@@ -91,12 +91,12 @@ def remember(arguments: Mapping[str, Any]) -> ToolReply:
     """Write a note that outlives the session."""
     from ullage.memory.notes import MemoryFolder
 
-    body, name = _string(arguments, "text"), _string(arguments, "name")
+    body, name = string_in(arguments, "text"), string_in(arguments, "name")
     if not body:
         raise InvalidPolicy("text", body, "must not be empty")
     name = name or " ".join(body.split())[:60]
-    kind = _string(arguments, "type") or "project"
-    note = MemoryFolder(_memory()).add(name, _string(arguments, "when"), kind, body)
+    kind = string_in(arguments, "type") or "project"
+    note = MemoryFolder(_memory()).add(name, string_in(arguments, "when"), kind, body)
     return ToolReply(f"Noted as {note.path}.", data={"path": note.path})
 
 
@@ -105,13 +105,14 @@ def notes(arguments: Mapping[str, Any]) -> ToolReply:
     from ullage.memory.notes import MemoryFolder, NoteRecall
 
     folder = _memory()
-    memory, question = MemoryFolder(folder), _string(arguments, "query")
+    memory, question = MemoryFolder(folder), string_in(arguments, "query")
     if not folder.exists():
         return ToolReply("There are no notes.")
     if not question:
         lines = [f"{note.path}: {note.name} – {note.description}" for note in memory.notes()]
         return ToolReply("\n".join(lines) or "There are no notes.")
-    matching = NoteRecall(memory).find(question, most=_number(arguments, "limit", 5, 20)).notes
+    most = number_in({"limit": 5, **arguments}, "limit", 1, 20)
+    matching = NoteRecall(memory).find(question, most=most).notes
     text = "\n\n".join(f"{note.path}: {note.name}\n{note.body}" for note in matching)
     return ToolReply(text or "No note matches.")
 
@@ -143,7 +144,7 @@ def context_usage(arguments: Mapping[str, Any]) -> ToolReply:
 
 def _opened(arguments: Mapping[str, Any]) -> tuple[FoundSession, Session]:
     sessions = found_sessions()
-    name = _string(arguments, "session")
+    name = string_in(arguments, "session")
     session = find_session(name, sessions) if name else _this_session(sessions)
     return session, open_session(opened_path(session))
 
@@ -176,19 +177,3 @@ def _cwd(session: FoundSession) -> str:
 def _memory() -> Path:
     folder = os.path.expanduser(_env.text(_env.MEMORY))  # noqa: PTH111 - empty stays empty
     return Path(folder) if folder else _env.state_folder() / "memory"
-
-
-def _string(arguments: Mapping[str, Any], name: str) -> str:
-    value = arguments.get(name)
-    if value is None or isinstance(value, str):
-        return (value or "").strip()
-    raise InvalidPolicy(name, value, "must be a string")
-
-
-def _number(arguments: Mapping[str, Any], name: str, usual: int, most: int) -> int:
-    value = arguments.get(name, usual)
-    if isinstance(value, str) and value.isdecimal() and len(value) < 6:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise InvalidPolicy(name, value, f"must be a whole number from 1 to {most}")
-    return value

@@ -11,12 +11,12 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast, overload
 
+from ullage._start import extra_module
 from ullage.dropin import stands_in_for
-from ullage.exceptions import InvalidMessage, InvalidPolicy, MissingExtra
+from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.messages import largest
 
 if TYPE_CHECKING:
@@ -422,10 +422,7 @@ def trim_messages(
 
 
 def _core(module: str) -> Any:
-    try:
-        return import_module(f"langchain_core.{module}")
-    except ImportError as error:
-        raise MissingExtra("langchain-core", "langchain") from error
+    return extra_module(f"langchain_core.{module}", "langchain")
 
 
 def _head(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ullage.summarizers.protocol import SummaryRequest
 
 T = TypeVar("T")
+E = TypeVar("E")
 
 
 class Cancelled(UllageError):
@@ -90,12 +91,12 @@ class CancelToken(Protocol):
 
 
 def drive(
-    flow: Flow[T], perform: Callable[[Effect], Any], *, cancel: CancelToken | None = None
+    flow: Generator[E, Any, T], perform: Callable[[E], Any], *, cancel: CancelToken | None = None
 ) -> T:
     """Runs a flow to its end, one effect after the other.
 
     Args:
-        flow: A fresh generator.
+        flow: A fresh generator, of effects or of something else that `perform` does.
         perform: Does one effect and returns its result; what it raises is raised inside the flow.
         cancel: Checked before each effect. Notifications (`Emit`) of a cancelled flow are still delivered.
 
@@ -103,7 +104,7 @@ def drive(
         What the flow returns.
     """
     stop = _Stop(cancel)
-    step: Callable[[Any], Effect] = flow.send
+    step: Callable[[Any], E] = flow.send
     value: Any = None
     while True:
         try:
@@ -133,7 +134,7 @@ class _Stop:
             raise Cancelled("cancelled")
 
 
-def _end(flow: Flow[Any], perform: Callable[[Effect], Any]) -> None:
+def _end(flow: Generator[Any, Any, Any], perform: Callable[[Any], Any]) -> None:
     """End a flow that nobody waits for any more; its last notifications are delivered."""
     with contextlib.suppress(Exception, StopIteration):
         effect = flow.throw(Cancelled("cancelled"))
@@ -143,7 +144,7 @@ def _end(flow: Flow[Any], perform: Callable[[Effect], Any]) -> None:
     flow.close()
 
 
-def _perform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
+def _perform(effect: Any, perform: Callable[[Any], Any]) -> Any:
     if isinstance(effect, LetOthersRun):
         return None  # there is no event loop
     if not isinstance(effect, Together):
@@ -160,11 +161,11 @@ def _perform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
 
 
 async def adrive(
-    flow: Flow[T], perform: Callable[[Effect], Any], *, cancel: CancelToken | None = None
+    flow: Generator[E, Any, T], perform: Callable[[E], Any], *, cancel: CancelToken | None = None
 ) -> T:
     """`drive`; awaitable results are awaited, `Together` runs in parallel. Cancelling the task ends the flow as `cancel` does."""
     stop = _Stop(cancel)
-    step: Callable[[Any], Effect] = flow.send
+    step: Callable[[Any], E] = flow.send
     value: Any = None
     while True:
         try:
@@ -182,7 +183,7 @@ async def adrive(
             raise
 
 
-async def _aperform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
+async def _aperform(effect: Any, perform: Callable[[Any], Any]) -> Any:
     if isinstance(effect, Together):
         import asyncio
 

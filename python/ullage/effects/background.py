@@ -155,6 +155,7 @@ class BackgroundWork:
         self.run, self.arun = run, arun
         self.done, self.given_up = done, given_up
         self.cancelled = threading.Event()
+        self.mode: Mode = "auto"  # in which it was submitted
         self.loop: asyncio.AbstractEventLoop | None = None
         self.task: asyncio.Task[None] | None = None  # kept: an event loop holds its tasks weakly
         self.asked = self.began = 0.0
@@ -214,14 +215,14 @@ class BackgroundRunner:
         """Begin work that was not submitted before, or let it wait; returns `begun`, `waiting` or `no_slot`. `mode` `None`: the runner's."""
         self._give_up_stale()
         with self._guard():
-            work.asked = self._clock()
+            work.asked, work.mode = self._clock(), mode or self._mode
             if self._running is not None:
                 self._waiting = work
                 return "waiting"
             if self._slots is not None and not self._slots.take():
                 return "no_slot"
             self._begin(work)
-        self._start(work, mode or self._mode)
+        self._start(work)
         return "begun"
 
     @property
@@ -269,12 +270,12 @@ class BackgroundRunner:
         self._running = work
         self._idle.clear()
 
-    def _start(self, work: BackgroundWork, mode: Mode) -> None:
-        loop = None if mode in ("thread", "inline") else _loop()
+    def _start(self, work: BackgroundWork) -> None:
+        loop = None if work.mode in ("thread", "inline") else _loop()
         if loop is not None:
             work.loop = loop
             work.task = loop.create_task(self._arun(work))
-        elif mode == "inline":
+        elif work.mode == "inline":
             self._run(work)
         else:
             _start_thread(lambda: self._run(work), self._name)
@@ -315,7 +316,7 @@ class BackgroundRunner:
                 following = None
                 self._idle.set()
         if following is not None:
-            self._start(following, self._mode)
+            self._start(following)
         elif self._slots is not None:
             self._slots.give_back()
 

@@ -22,7 +22,6 @@ from ullage.integrations.conversations import (
     ModelFacts,
     Options,
     Translator,
-    blocks_of,
     framework,
     in_place,
     result_in,
@@ -32,7 +31,7 @@ from ullage.integrations.conversations import (
 )
 from ullage.manager.whole_list import print_of
 from ullage.messages import Item
-from ullage.providers._common import from_url
+from ullage.providers._common import blocks_of, from_url
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 with framework("agent-framework"):
@@ -52,8 +51,8 @@ def _read_message(message: Message) -> Item:
 
 
 def _changed_message(message: Message, now: Item) -> Message:
-    before, blocks = blocks_of(_read_message(message)), blocks_of(now)
-    more = text_of({"content": blocks[len(before) :]})
+    before, blocks = blocks_of(_read_message(message)["content"]), blocks_of(now["content"])
+    more = text_of(blocks[len(before) :])
     # Not deeply: contents that stay are the framework's own objects.
     copied = copy.copy(message)
     copied.contents = list(_contents_now(message, before, blocks))
@@ -64,11 +63,11 @@ def _changed_message(message: Message, now: Item) -> Message:
 
 def _new_message(item: Item) -> Message:
     """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-    result = result_in(blocks_of(item))
+    result = result_in(blocks_of(item["content"]))
     own = {"additional_properties": {"written_by": "ullage"}}
     if result is None:
-        return Message(str(item.get("role")), [text_of(item)], **own)
-    text = text_of({"content": result.get("content")})
+        return Message(str(item.get("role")), [text_of(item["content"])], **own)
+    text = text_of(result.get("content"))
     answer = Content.from_function_result(str(result.get("tool_use_id")), result=text)
     return Message("tool", [answer], **own)
 
@@ -141,7 +140,7 @@ def _contents_now(
 def _result_now(content: Content, result: Mapping[str, Any] | None) -> list[Content]:
     if result is None or result == _result(content):
         return [] if result is None else [content]
-    copied, now = copy.copy(content), blocks_of({"content": result.get("content")})
+    copied, now = copy.copy(content), blocks_of(result.get("content"))
     # The texts of now, and those images that are still there.
     texts = [Content.from_text(str(part["text"])) for part in now if part.get("type") == "text"]
     images = [part for part in content.items or () if _is_image(part)]

@@ -35,6 +35,7 @@ from ullage.manager.whole_list import ListView, sent_steps
 from ullage.messages import Item, SystemPrompt, Tools
 from ullage.observe import Listener
 from ullage.providers import AnyProvider, Provider, classify
+from ullage.providers._common import blocks_of
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
@@ -407,14 +408,6 @@ class HostSummarizer:
     asummarize: Callable[[SummaryRequest], Awaitable[SummaryReply]]
 
 
-def blocks_of(item: Item) -> list[Mapping[str, Any]]:
-    """The content of a message of the internal view as blocks."""
-    content = item.get("content")
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return [block for block in content or () if isinstance(block, Mapping)]
-
-
 def result_in(blocks: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The first tool result among blocks; `None`: there is none."""
     return next((block for block in blocks if block.get("type") == "tool_result"), None)
@@ -440,14 +433,14 @@ def in_place(
     return matches
 
 
-def text_of(item: Item) -> str:
-    """The text of a message of the internal view, of its tool results too."""
+def text_of(content: Any) -> str:
+    """The text of a message's content in the internal view, of its tool results too."""
     parts = []
-    for block in blocks_of(item):
+    for block in blocks_of(content):
         if isinstance(block.get("text"), str):
             parts.append(block["text"])
         elif block.get("type") == "tool_result":
-            parts.append(text_of({"content": block.get("content")}))
+            parts.append(text_of(block.get("content")))
         elif block.get("type") == "tool_use":
             parts.append(f"[{block.get('name')} {block.get('input')}]")
     return "\n\n".join(part for part in parts if part)
@@ -456,7 +449,7 @@ def text_of(item: Item) -> str:
 def transcript_of(request: SummaryRequest) -> str:
     """The messages as one text for a model that writes a summary, with its prompt at the end."""
     # As text: blocks of calls and results would oblige the request to declare the agent's tools.
-    roles = ((item.get("role"), text_of(item)) for item in request.messages)
+    roles = ((item.get("role"), text_of(item.get("content"))) for item in request.messages)
     return "\n\n".join([*(f"<{role}>\n{text}\n</{role}>" for role, text in roles), request.prompt])
 
 

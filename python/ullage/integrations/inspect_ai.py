@@ -23,7 +23,6 @@ from ullage.integrations.conversations import (
     ModelFacts,
     Options,
     Translator,
-    blocks_of,
     framework,
     in_place,
     result_in,
@@ -32,7 +31,7 @@ from ullage.integrations.conversations import (
     transcript_of,
 )
 from ullage.messages import Item
-from ullage.providers._common import from_url
+from ullage.providers._common import blocks_of, from_url
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 with framework("inspect-ai"):
@@ -60,11 +59,11 @@ def _read_message(message: ChatMessage) -> Item:
         role = "system" if isinstance(message, ChatMessageSystem) else "user"
         return {"role": role, "content": content}
     calls = _calls(message)
-    return {"role": "assistant", "content": [*blocks_of({"content": content}), *calls]}
+    return {"role": "assistant", "content": [*blocks_of(content), *calls]}
 
 
 def _changed_message(message: ChatMessage, now: Item) -> ChatMessage:
-    blocks = blocks_of(now)
+    blocks = blocks_of(now["content"])
     if isinstance(message, ChatMessageTool):
         result = in_place([_result(message)], blocks, "tool_result")[0]
         if result is None:
@@ -76,7 +75,7 @@ def _changed_message(message: ChatMessage, now: Item) -> ChatMessage:
         if message.error is None:
             update["content"] = _content_now(message, content)
         else:
-            update["error"] = replace(message.error, message=text_of({"content": content}))
+            update["error"] = replace(message.error, message=text_of(content))
         return message.model_copy(update=update)
     if isinstance(message, ChatMessageAssistant):
         return _response_now(message, blocks)
@@ -85,8 +84,8 @@ def _changed_message(message: ChatMessage, now: Item) -> ChatMessage:
 
 def _new_message(item: Item) -> ChatMessage:
     """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-    result = result_in(blocks_of(item))
-    text = text_of(item)
+    result = result_in(blocks_of(item["content"]))
+    text = text_of(item["content"])
     if result is not None:
         call = str(result.get("tool_use_id"))
         return ChatMessageTool(content=text, tool_call_id=call, metadata=_OWN)
@@ -132,7 +131,7 @@ def _result(message: ChatMessageTool) -> dict[str, Any]:
 
 
 def _response_now(
-    message: ChatMessageAssistant, now: list[Mapping[str, Any]]
+    message: ChatMessageAssistant, now: Sequence[Mapping[str, Any]]
 ) -> ChatMessageAssistant:
     """The response with what its calls hold now, and without thinking where that left."""
     blocks = in_place(_calls(message), now, "tool_use")
@@ -149,7 +148,7 @@ def _content_now(message: ChatMessage, now: Any) -> str | list[Any]:
     """The content that reads as these blocks; parts that read as before are the very parts given."""
     if isinstance(now, str):
         return now
-    blocks = blocks_of({"content": now})
+    blocks = blocks_of(now)
     is_text = isinstance(message.content, str)
     if is_text and all(block.get("type") == "text" for block in blocks):
         return "\n\n".join(str(block["text"]) for block in blocks)
@@ -159,7 +158,7 @@ def _content_now(message: ChatMessage, now: Any) -> str | list[Any]:
         same = next((part for part in parts if _block(part) == block), None)
         if same is not None:
             parts.remove(same)
-        contents.append(same or ContentText(text=text_of({"content": [block]})))
+        contents.append(same or ContentText(text=text_of([block])))
     return contents
 
 

@@ -24,7 +24,6 @@ from ullage.integrations.conversations import (
     ModelFacts,
     Options,
     Translator,
-    blocks_of,
     framework,
     in_place,
     result_in,
@@ -33,7 +32,7 @@ from ullage.integrations.conversations import (
 )
 from ullage.manager.whole_list import print_of
 from ullage.messages import THINKING, Item
-from ullage.providers._common import from_url
+from ullage.providers._common import blocks_of, from_url
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 with framework("langchain"):
@@ -80,29 +79,29 @@ def _read_message(message: AnyMessage) -> Item:
 
 def _changed_message(message: AnyMessage, now: Item) -> AnyMessage:
     if isinstance(message, ToolMessage):
-        result = in_place([_result(message)], blocks_of(now), "tool_result")[0]
+        result = in_place([_result(message)], blocks_of(now["content"]), "tool_result")[0]
         if result is None:
             return _new_message(now)
         content, call = _plain(result.get("content")), str(result["tool_use_id"])
         return message.model_copy(update={"content": content, "tool_call_id": call})
     if isinstance(message, AIMessage):
-        return _response_now(message, blocks_of(now))
+        return _response_now(message, blocks_of(now["content"]))
     if isinstance(message, FunctionMessage):
-        return message.model_copy(update={"content": text_of(now)})
-    before, content = blocks_of(_read_message(message)), message.content
+        return message.model_copy(update={"content": text_of(now["content"])})
+    before, content = blocks_of(_read_message(message)["content"]), message.content
     if isinstance(content, str):
         content = [{"type": "text", "text": content}] if content else []
-    more = [dict(block) for block in blocks_of(now)[len(before) :]]
+    more = [dict(block) for block in blocks_of(now["content"])[len(before) :]]
     return message.model_copy(update={"content": [*content, *more]})
 
 
 def _new_message(item: Item) -> AnyMessage:
     """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-    result = result_in(blocks_of(item))
+    result = result_in(blocks_of(item["content"]))
     if result is not None:
         call = str(result.get("tool_use_id"))
         return ToolMessage(_plain(result.get("content")), tool_call_id=call)
-    text = text_of(item)
+    text = text_of(item["content"])
     # As LangChain marks what its own middleware writes.
     own = {"additional_kwargs": {"lc_source": "ullage"}}
     if item.get("role") == "assistant":
@@ -176,7 +175,7 @@ def _plain(content: Any) -> Any:
     return [dict(block) for block in content or () if isinstance(block, Mapping)] or ""
 
 
-def _response_now(message: AIMessage, now: list[Mapping[str, Any]]) -> AIMessage:
+def _response_now(message: AIMessage, now: Sequence[Mapping[str, Any]]) -> AIMessage:
     """The response with what its calls hold now, and without thinking where that left."""
     before = list(_calls(message))
     calls_now = in_place(before, now, "tool_use")

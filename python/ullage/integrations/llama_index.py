@@ -25,7 +25,6 @@ from ullage.integrations.conversations import (
     ModelFacts,
     Options,
     Translator,
-    blocks_of,
     framework,
     in_place,
     result_in,
@@ -36,7 +35,7 @@ from ullage.manager.whole_list import print_of
 from ullage.messages import Item
 from ullage.observe import Listener
 from ullage.policy import Policy
-from ullage.providers._common import from_url
+from ullage.providers._common import blocks_of, from_url
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
@@ -72,24 +71,24 @@ def _read_message(message: ChatMessage) -> Item:
 
 
 def _changed_message(message: ChatMessage, now: Item) -> ChatMessage:
-    blocks, more = blocks_of(now), dict(message.additional_kwargs)
+    blocks, more = blocks_of(now["content"]), dict(message.additional_kwargs)
     if _answered(message):
         result = result_in(blocks)
         if result is None:
             return _new_message(now)
         more["tool_call_id"] = str(result["tool_use_id"])
-        blocks = blocks_of({"content": result.get("content")})
+        blocks = blocks_of(result.get("content"))
     own = list(_now(message.blocks, blocks))
     return message.model_copy(update={"blocks": own, "additional_kwargs": more})
 
 
 def _new_message(item: Item) -> ChatMessage:
     """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-    result = result_in(blocks_of(item))
+    result = result_in(blocks_of(item["content"]))
     if result is None:
-        return ChatMessage(text_of(item), role=item["role"])
+        return ChatMessage(text_of(item["content"]), role=item["role"])
     named = {"tool_call_id": str(result.get("tool_use_id"))}
-    text = text_of({"content": result.get("content")})
+    text = text_of(result.get("content"))
     return ChatMessage(text, role="tool", additional_kwargs=named)
 
 

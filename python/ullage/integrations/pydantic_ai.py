@@ -24,7 +24,6 @@ from ullage.integrations.conversations import (
     ModelFacts,
     Options,
     Translator,
-    blocks_of,
     framework,
     in_place,
     text_of,
@@ -33,6 +32,7 @@ from ullage.integrations.conversations import (
 )
 from ullage.manager.whole_list import print_of
 from ullage.messages import Item
+from ullage.providers._common import blocks_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 with framework("pydantic-ai"):
@@ -85,8 +85,10 @@ def _read_message(message: ModelMessage) -> Item:
 
 def _changed_message(message: ModelMessage, now: Item) -> ModelMessage:
     if isinstance(message, ModelRequest):
-        return _request_now(message, blocks_of(_read_message(message)), blocks_of(now))
-    return _response_now(message, blocks_of(now))
+        return _request_now(
+            message, blocks_of(_read_message(message)["content"]), blocks_of(now["content"])
+        )
+    return _response_now(message, blocks_of(now["content"]))
 
 
 def _new_message(item: Item) -> ModelMessage:
@@ -94,19 +96,19 @@ def _new_message(item: Item) -> ModelMessage:
     results = [
         ToolReturnPart(
             "",
-            text_of({"content": block.get("content")}),
+            text_of(block.get("content")),
             str(block.get("tool_use_id")),
             outcome="interrupted",
         )
-        for block in blocks_of(item)
+        for block in blocks_of(item["content"])
         if block.get("type") == "tool_result"
     ]
     if results:
         return ModelRequest(parts=results)
     if item.get("role") == "assistant":
-        return ModelResponse(parts=[TextPart(text_of(item))])
+        return ModelResponse(parts=[TextPart(text_of(item["content"]))])
     # Said in the user's voice; tools that were found before it are announced again (pydantic-ai 2.62).
-    return ModelRequest(parts=[CompactionPart(content=text_of(item), metadata=OWN)])
+    return ModelRequest(parts=[CompactionPart(content=text_of(item["content"]), metadata=OWN)])
 
 
 def _read_from(message: ModelMessage) -> Any:
@@ -216,7 +218,7 @@ def _is_result(part: Any) -> bool:
 
 
 def _result_now(part: Any, result: Mapping[str, Any]) -> Any:
-    name, text = str(result["tool_use_id"]), text_of({"content": result.get("content")})
+    name, text = str(result["tool_use_id"]), text_of(result.get("content"))
     if name != part.tool_call_id:
         part = replace(part, tool_call_id=name)
     if isinstance(part, RetryPromptPart) or part.tool_kind in READ_AGAIN:

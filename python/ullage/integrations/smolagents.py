@@ -21,7 +21,6 @@ from ullage.integrations.conversations import (
     ModelFacts,
     Options,
     Translator,
-    blocks_of,
     framework,
     in_place,
     text_of,
@@ -30,6 +29,7 @@ from ullage.integrations.conversations import (
 )
 from ullage.messages import Item
 from ullage.providers import classify
+from ullage.providers._common import blocks_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 with framework("smolagents"):
@@ -76,21 +76,21 @@ def _read_message(message: StepPart) -> Item:
 
 def _changed_message(message: StepPart, now: Item) -> StepPart:
     """The part with what its reading says now; the step stays as it is."""
-    step, before = message.step, blocks_of(_read_message(message))
+    step, before = message.step, blocks_of(_read_message(message)["content"])
     messages = list(message.messages)
-    as_before = blocks_of(now)[: len(before)] == before
+    as_before = blocks_of(now["content"])[: len(before)] == before
     if isinstance(step, ActionStep) and _answered(step) and not as_before:
         copy = _calls_now(step, now) if message.spoken else _results_now(step, now)
         messages = _messages(copy, message.spoken)
     role = MessageRole.ASSISTANT if message.spoken else MessageRole.USER
-    more = text_of({"content": blocks_of(now)[len(before) :]})
+    more = text_of(blocks_of(now["content"])[len(before) :])
     return replace(message, messages=[*messages, *([_text(role, more)] if more else [])])
 
 
 def _new_message(item: Item) -> StepPart:
     spoken = item.get("role") == "assistant"
     role = MessageRole.ASSISTANT if spoken else MessageRole.USER
-    return StepPart(None, [_text(role, text_of(item))], spoken)
+    return StepPart(None, [_text(role, text_of(item["content"]))], spoken)
 
 
 TRANSLATOR: Final = Translator[StepPart](_read_message, _changed_message, _new_message)
@@ -193,7 +193,7 @@ def _call_blocks(step: ActionStep) -> list[dict[str, Any]]:
 
 def _calls_now(step: ActionStep, now: Item) -> ActionStep:
     calls = []
-    calls_now = in_place(_call_blocks(step), blocks_of(now), "tool_use")
+    calls_now = in_place(_call_blocks(step), blocks_of(now["content"]), "tool_use")
     for call, block in zip(step.tool_calls or (), calls_now, strict=True):
         arguments = call.arguments if block is None else block["input"]
         whole = isinstance(call.arguments, dict) or block is None
@@ -213,10 +213,10 @@ def _result_blocks(step: ActionStep) -> list[dict[str, Any]]:
 
 
 def _results_now(step: ActionStep, now: Item) -> ActionStep:
-    results = [block for block in blocks_of(now) if block.get("type") == "tool_result"]
-    content = blocks_of({"content": results[-1].get("content")}) if results else []
+    results = [block for block in blocks_of(now["content"]) if block.get("type") == "tool_result"]
+    content = blocks_of(results[-1].get("content")) if results else []
     images = [image for image in step.observations_images or () if _image(image) in content]
-    text = text_of({"content": content})
+    text = text_of(content)
     # The text holds the error already: with both it would be sent twice.
     return replace(step, observations=text, error=None, observations_images=images)
 
@@ -253,6 +253,6 @@ def _host(model: Model) -> Callable[[SummaryRequest], SummaryReply]:
         asked = [_text(MessageRole.USER, transcript_of(request))]
         if request.system:
             asked.insert(0, _text(MessageRole.SYSTEM, request.system))
-        return SummaryReply(text=text_of({"content": model.generate(asked).content or ""}))
+        return SummaryReply(text=text_of(model.generate(asked).content or ""))
 
     return write

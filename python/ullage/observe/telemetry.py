@@ -6,14 +6,13 @@ belongs on the host's next inference span. No content of a conversation is ever 
 
 from __future__ import annotations
 
-import importlib
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ullage.exceptions import MissingExtra
+from ullage._start import extra_module
 from ullage.observe.cache_monitor import CacheForecast, CacheUse, cache_use
 from ullage.observe.events import (
     CacheBroken,
@@ -57,7 +56,7 @@ class Telemetry:
         meter_provider: object | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        trace, metrics = otel_module("opentelemetry.trace"), otel_module("opentelemetry.metrics")
+        trace, metrics = _otel("trace"), _otel("metrics")
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
         self._status = trace.StatusCode
@@ -167,12 +166,9 @@ def _named(fields: Mapping[str, str | int | None]) -> dict[str, str | int]:
     }
 
 
-def otel_module(name: str) -> Any:
+def _otel(name: str) -> Any:
     """A module of OpenTelemetry's API; `MissingExtra`: it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as exc:
-        raise MissingExtra("opentelemetry-api", "otel") from exc
+    return extra_module(f"opentelemetry.{name}", "otel", "opentelemetry-api")
 
 
 # Every request of a conversation as an OpenTelemetry span and as metrics, by the gen-ai conventions, with what its cache should have done.
@@ -237,9 +233,9 @@ class TurnTelemetry:
         flush_seconds: float = 1,
         most_waiting: int = 100_000,
     ) -> None:
-        self._trace: Any = otel_module("opentelemetry.trace")
-        metrics: Any = otel_module("opentelemetry.metrics")
-        self._context: Any = otel_module("opentelemetry.context")
+        self._trace: Any = _otel("trace")
+        metrics: Any = _otel("metrics")
+        self._context: Any = _otel("context")
         self._tracer = self._trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
         self._used = _histogram(meter, "gen_ai.client.token.usage", "{token}", _BUCKETS)

@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ import orjson
 from starlette.responses import Response
 
 from ullage.exceptions import LogConflict, StoreError, UllageError
+from ullage.providers.answers import message_events, response_events
 from ullage.proxy.client_calls import (
     AskedCompaction,
     ClientCall,
@@ -234,27 +235,7 @@ def summary_answer(text: str, model: str, *, stream: bool) -> Response:
 
 def message_answer(message: Mapping[str, Any], *, stream: bool) -> Response:
     """A message of Anthropic's API whose content is texts."""
-    return _stream(_message_events(message)) if stream else _json(message)
-
-
-def _message_events(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    begun = {**message, "content": [], "stop_reason": None}
-    yield {"type": "message_start", "message": begun}
-    for index, block in enumerate(message["content"]):
-        opened = {**block, "text": ""} if block["type"] == "text" else block
-        yield {"type": "content_block_start", "index": index, "content_block": opened}
-        if block["type"] == "text":
-            for piece in _pieces(block["text"]):
-                added = {"type": "text_delta", "text": piece}
-                yield {"type": "content_block_delta", "index": index, "delta": added}
-        yield {"type": "content_block_stop", "index": index}
-    delta: dict[str, Any] = {key: message.get(key) for key in ("stop_reason", "stop_sequence")}
-    yield {"type": "message_delta", "delta": delta, "usage": message.get("usage")}
-    yield {"type": "message_stop"}
-
-
-def _pieces(text: str) -> list[str]:
-    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+    return _stream(message_events(message, _PIECE)) if stream else _json(message)
 
 
 # ---- OpenAI Responses ----------------------------------------------------------------------------
@@ -291,31 +272,7 @@ def response_answer(
             "total_tokens": 0,
         },
     }
-    return _stream(_response_events(response)) if stream else _json(response)
-
-
-def _response_events(response: Mapping[str, Any]) -> list[dict[str, Any]]:
-    begun = {**response, "status": "in_progress", "output": [], "usage": None}
-    events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
-    for index, item in enumerate(response["output"]):
-        at = {"output_index": index}
-        parts = item.get("content", ())
-        begun = {**item, "content": [], "status": "in_progress"} if parts else item
-        events.append({"type": "response.output_item.added", **at, "item": begun})
-        for number, part in enumerate(parts):
-            place = {**at, "content_index": number, "item_id": item["id"]}
-            kind, text = "response.output_text", part["text"]
-            begun_part = {**part, "text": ""}
-            events.append({"type": "response.content_part.added", **place, "part": begun_part})
-            events += (
-                {"type": f"{kind}.delta", **place, "delta": piece, "logprobs": []}
-                for piece in _pieces(text)
-            )
-            events.append({"type": f"{kind}.done", **place, "text": text, "logprobs": []})
-            events.append({"type": "response.content_part.done", **place, "part": part})
-        events.append({"type": "response.output_item.done", **at, "item": item})
-    events.append({"type": "response.completed", "response": dict(response)})
-    return [{**event, "sequence_number": number} for number, event in enumerate(events)]
+    return _stream(response_events(response, _PIECE)) if stream else _json(response)
 
 
 def with_opened_items(call: ClientCall, handed_out: HandedOut) -> ClientCall:

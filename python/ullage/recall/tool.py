@@ -117,11 +117,11 @@ class Recall:
 
     def _answer(self, asked: Mapping[str, Any]) -> str:
         numbers = {
-            name: _number(name, asked[name], least)
+            name: number_in(asked, name, least)
             for name, least in _LEAST.items()
             if asked.get(name) is not None
         }
-        handle, query = (_string(name, asked.get(name)) for name in ("handle", "query"))
+        handle, query = (string_in(asked, name) for name in ("handle", "query"))
         skip = numbers.get("skip", 0)
         if query:
             return self._search(handle, query, skip)
@@ -185,19 +185,25 @@ class Recall:
         return "\n".join([*lines_out, f"[{end} of {total} {what}; more: skip {end}]"])
 
 
-def _string(name: str, value: Any) -> str:
+def string_in(asked: Mapping[str, Any], name: str) -> str:
+    """An argument of a tool that is a text; empty if it is missing."""
+    value = asked.get(name)
     if value is None or isinstance(value, str):
         return (value or "").strip()
     raise InvalidPolicy(name, value, "must be a string")
 
 
-def _number(name: str, value: Any, least: int) -> int:
+def number_in(asked: Mapping[str, Any], name: str, least: int, most: int | None = None) -> int:
+    """An argument of a tool that is a number; `most` `None`: of any size."""
+    value = asked[name]
     # Models send strings for numbers, and senseless numbers.
     if isinstance(value, str) and re.fullmatch(r"\d{1,12}", value.strip()):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidPolicy(name, value, f"must be a whole number of at least {least}")
-    return value
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if not fits or (most is not None and value > most):
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InvalidPolicy(name, value, f"must be a whole number {limits}")
+    return int(value)
 
 
 def _range(text: str, numbers: Mapping[str, int]) -> tuple[int, int]:

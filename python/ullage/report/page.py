@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from ullage._start import extra_module
 from ullage._version import VERSION
-from ullage.exceptions import InvalidPolicy, StoreError
+from ullage.exceptions import InvalidPolicy
 from ullage.manager.machine import CATEGORIES
 from ullage.recall.text import visible
 from ullage.replay import ReplayedTurn, frontier_plot, sum_of_costs
 from ullage.report.session_figures import SessionFigures
-from ullage.sessions.load import draft_of
+from ullage.sessions.load import draft_of, refuse_to_replace
 
 # Coordinates of the charts as numbers; the page's template writes them as SVG.
 
@@ -315,11 +315,7 @@ def write_report(
         MissingExtra: Jinja is not installed.
     """
     target = Path(output)
-    if target.is_dir():
-        raise StoreError("is a directory", path=str(target), hint="name a file in it")
-    if target.exists() and not overwrite:
-        hint = "name another file, or allow overwriting (overwrite=True, --force)"
-        raise StoreError("exists already", path=str(target), hint=hint)
+    refuse_to_replace(target, overwrite=overwrite)
     page = report_page(sessions)
     with draft_of(target) as draft:
         draft.write_text(page, encoding="utf-8", errors="backslashreplace")

@@ -335,6 +335,15 @@ def private_folder(path: Path) -> Path:
     return path
 
 
+def refuse_to_replace(target: Path, *, overwrite: bool) -> None:
+    """Raise `StoreError` where a file cannot be written: it is a folder, or exists and may not be replaced."""
+    if target.is_dir():
+        raise StoreError("is a directory", path=str(target), hint="name a file in it")
+    if target.exists() and not overwrite:
+        hint = "name another file, or allow to overwrite it (overwrite=True, --force)"
+        raise StoreError("exists already", path=str(target), hint=hint)
+
+
 def write_private(path: Path, data: bytes, *, mode: int = 0o600, new: bool = False) -> None:
     """Replaces a file's content with one rename; a reader finds the old one or the new one. Its folder is made if it is missing.
 

@@ -38,6 +38,7 @@ from ullage.sessions.load import (
     blocks_in,
     draft_of,
     open_session,
+    refuse_to_replace,
     write_private,
 )
 from ullage.transcript import Transcript, TranscriptLog, records, resume
@@ -519,14 +520,19 @@ def _whole(session: Session, items: ReadItems, result: CompactionResult) -> None
 def _install(session: Session, draft: Path, target: Path, size: int) -> None:
     """Append what was added to the draft, a copy of `size` bytes, to the session's own file, or replace the target with it."""
     if _is_own(session, target):
-        with draft.open("rb") as file, closing(LogFile(str(target), create=False)) as log:
-            file.seek(size)
-            log.append(file.read().removeprefix(b"\n"), session.pin)
-            log.sync()
+        _append(session, draft, size)
         return
     if session.pin is not None:
         session.pin.check(session.path.stat(), str(session.path))
     _put_in_place(draft, target, like=session.path)
+
+
+def _append(session: Session, draft: Path, size: int) -> None:
+    """Append to the session's own file what a draft has after its first bytes, which are that file's."""
+    with draft.open("rb") as file, closing(LogFile(str(session.path), create=False)) as log:
+        file.seek(size)
+        log.append(file.read().removeprefix(b"\n"), session.pin)
+        log.sync()
 
 
 def _is_own(session: Session, target: Path) -> bool:
@@ -534,13 +540,9 @@ def _is_own(session: Session, target: Path) -> bool:
 
 
 def _refuse(session: Session, target: Path, overwrite: bool) -> None:
-    if target.is_dir():
-        raise StoreError("is a directory", path=str(target), hint="name a file in it")
-    if target.exists() and not target.is_file():
+    if target.exists() and not (target.is_file() or target.is_dir()):
         raise StoreError("is not a regular file", path=str(target), hint="name another file")
-    if target.exists() and not _is_own(session, target) and not overwrite:
-        hint = "name another file, or allow to overwrite it (overwrite=True, --force)"
-        raise StoreError("exists already", path=str(target), hint=hint)
+    refuse_to_replace(target, overwrite=overwrite or _is_own(session, target))
 
 
 class FreshSession(Frozen):
@@ -688,7 +690,7 @@ def _appended(
             raise StoreError("reads back differently from what was chosen", path=str(session.path))
         if not write:
             return tried
-        _install(session, draft, session.path, size)
+        _append(session, draft, size)
     return open_session(session.path)
 
 

@@ -43,7 +43,7 @@ CREATE VIRTUAL TABLE words USING fts5 (body, tokenize = "unicode61 remove_diacri
 
 _MATCHES = """
 SELECT s.tool, s.id, s.path, s.title, s.cwd, s.modified, -bm25(words), p.position, p.who,
-  snippet(words, 0, ?, ?, '…', 24) FROM words JOIN part p ON p.number = words.rowid
+  snippet(words, 0, '', '', '…', 24) FROM words JOIN part p ON p.number = words.rowid
   JOIN session s ON s.number = p.session WHERE words MATCH ?
   AND (? = '' OR s.tool = ?) AND (? = '' OR s.cwd = ?)
   ORDER BY bm25(words) LIMIT 2000
@@ -56,7 +56,7 @@ class SearchHit:
 
     position: int  # of the entry among the session's entries, from 0
     who: str  # `user`, `assistant`, `call` or `result`
-    text: str  # the words around the hit, one line; hits stand between `open_mark` and `close_mark`
+    text: str  # the words around the hit, one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,6 @@ class SearchIndex:
         hits: int = 3,
         tool: str = "",
         cwd: str = "",
-        marks: tuple[str, str] = ("", ""),
     ) -> list[SearchedSession]:
         """Sessions with these words, best first: those with all words in one place, or if there are none, with any.
 
@@ -183,7 +182,6 @@ class SearchIndex:
             hits: Places of each at most.
             tool: Only sessions of this tool; empty: of all.
             cwd: Only sessions that ran in this folder; empty: in any.
-            marks: Put before and after each word that was found.
 
         Raises:
             InvalidPolicy: There is no word, or a number is below 1.
@@ -197,7 +195,7 @@ class SearchIndex:
                 raise InvalidPolicy(name, value, "must be at least 1")
         for join in (" AND ", " OR "):
             with self._reported():
-                values = (*marks, join.join(terms), tool, tool, cwd, cwd)
+                values = (join.join(terms), tool, tool, cwd, cwd)
                 rows = self._store.execute(_MATCHES, values).fetchall()
             if rows:
                 return _grouped(rows, most, hits)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from ullage.exceptions import LeaseExpired, LeaseHeld, LogConflict, MissingExtra, StoreError
+from ullage._start import extra_module
+from ullage.exceptions import LeaseExpired, LeaseHeld, LogConflict, StoreError
 from ullage.messages import now_in_ms
 from ullage.stores.folder_store import safe_name, unsafe_name
 from ullage.stores.store_protocols import (
@@ -52,12 +52,9 @@ class BucketStore:
     """
 
     def __init__(self, address: object) -> None:
-        try:
-            self._lib: Any = importlib.import_module("obstore")
-            self._errors: Any = importlib.import_module("obstore.exceptions")
-            opened: Any = importlib.import_module("obstore.store")
-        except ImportError as exc:
-            raise MissingExtra("obstore", "objects") from exc
+        self._lib: Any = extra_module("obstore", "objects")
+        self._errors: Any = extra_module("obstore.exceptions", "objects")
+        opened: Any = extra_module("obstore.store", "objects")
         self.place = address.partition("?")[0] if isinstance(address, str) else repr(address)
         try:
             self._store: Any = opened.from_url(address) if isinstance(address, str) else address

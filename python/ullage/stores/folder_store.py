@@ -221,12 +221,11 @@ class FolderStore:
         with locked(self.folder / _LOCK), reported(folder):
             for path in (self.folder / "references").glob(f"*/{safe_name(conversation)}"):
                 path.unlink()
-            if not folder.is_dir():
-                return
-            with locked(folder / _LOCK):
-                for path in folder.iterdir():
-                    path.unlink()
-            folder.rmdir()
+            if folder.is_dir():
+                with self._locked(conversation):
+                    for path in folder.iterdir():
+                        if path.name != _LOCK:
+                            path.unlink()
 
     def _of(self, conversation: str) -> Path:
         return self.folder / "conversations" / safe_name(checked_name(conversation))
@@ -234,10 +233,15 @@ class FolderStore:
     @contextmanager
     def _locked(self, conversation: str) -> Iterator[Path]:
         folder = self._of(conversation)
-        with reported(folder):
-            folder.mkdir(exist_ok=True, mode=0o700)
         with locked(folder / _LOCK):
-            yield folder
+            try:
+                yield folder
+            finally:
+                # Without a file it is no conversation, such as one that was forgotten before its lease was released.
+                with suppress(OSError):  # another worker begins it
+                    if [path.name for path in folder.iterdir()] == [_LOCK]:
+                        (folder / _LOCK).unlink()
+                        folder.rmdir()
 
 
 def _size(path: Path) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from ullage._start import table
-from ullage.exceptions import LeaseExpired, LeaseHeld, MissingExtra, StoreError
+from ullage._start import extra_module, table
+from ullage.exceptions import LeaseExpired, LeaseHeld, StoreError
 from ullage.stores.store_protocols import (
     Lease,
     StoredDocument,
@@ -43,10 +42,7 @@ class RedisStore:
     """
 
     def __init__(self, address: str, *, prefix: str = "ullage", retry_seconds: float = 30) -> None:
-        try:
-            redis: Any = importlib.import_module("redis")
-        except ImportError as exc:
-            raise MissingExtra("redis", "redis") from exc
+        redis: Any = extra_module("redis", "redis")
         self._prefix, self._retry, self._errors = "{" + prefix + "}:", 0.0, redis.exceptions
         try:
             self._client: Any = redis.Redis.from_url(address)

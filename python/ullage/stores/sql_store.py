@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import sqlite3
 import threading
@@ -16,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
 
-from ullage.exceptions import LeaseExpired, LeaseHeld, MissingExtra, StoreError
+from ullage._start import extra_module
+from ullage.effects import adrive, drive
+from ullage.exceptions import LeaseExpired, LeaseHeld, StoreError
 from ullage.stores.store_protocols import (
     Lease,
     StoredDocument,
@@ -488,7 +489,10 @@ class SqliteStore(SqlStore):
                 raise StoreError("the store is closed", path=self.path)
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                result = self._steps(connection, flow(*args, **kwargs))
+                result = drive(
+                    flow(*args, **kwargs),
+                    lambda one: connection.execute(SQLITE.written(one.text), one.values).fetchall(),
+                )
                 connection.execute("COMMIT")
             except BaseException as exc:
                 with suppress(sqlite3.Error):
@@ -497,17 +501,6 @@ class SqliteStore(SqlStore):
                 if isinstance(exc, sqlite3.Error | UnicodeDecodeError):
                     raise StoreError(str(exc), path=self.path, hint=_hint(exc)) from exc
                 raise
-            return result
-
-    def _steps(self, connection: sqlite3.Connection, flow: Sql[T]) -> T:
-        try:
-            statement = next(flow)
-            while True:
-                text = SQLITE.written(statement.text)
-                rows: list[Row] = connection.execute(text, statement.values).fetchall()
-                statement = flow.send(rows)
-        except StopIteration as stop:
-            result: T = stop.value
             return result
 
 
@@ -519,20 +512,12 @@ POSTGRES = SqlDialect(
 )
 
 
-def psycopg_module(name: str) -> Any:
-    """A module of psycopg; `MissingExtra`: it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as exc:
-        raise MissingExtra(name, "postgres") from exc
-
-
 def without_password(address: str) -> str:
     """A database's address, for errors and logs."""
-    info = psycopg_module("psycopg.conninfo")
+    info = extra_module("psycopg.conninfo", "postgres")
     try:
         parts = info.conninfo_to_dict(address)
-    except psycopg_module("psycopg").Error:
+    except extra_module("psycopg", "postgres").Error:
         return "postgresql"
     return f"postgresql://{parts.get('host', '')}/{parts.get('dbname', '')}"
 
@@ -557,14 +542,14 @@ class PostgresStore(SqlStore):
     def __init__(
         self, address: str, *, create: bool = True, connections: int = 4, retry_seconds: float = 30
     ) -> None:
-        self._psycopg: Any = psycopg_module("psycopg")
+        self._psycopg: Any = extra_module("psycopg", "postgres")
         self.place, self._retry = without_password(address), retry_seconds
         # A pool reports only that it got no connection; this reports why.
         try:
             self._psycopg.connect(address, connect_timeout=10).close()
         except self._psycopg.Error as exc:
             raise _store_error(exc, self.place) from exc
-        self._pool: Any = psycopg_module("psycopg_pool").ConnectionPool(
+        self._pool: Any = extra_module("psycopg_pool", "postgres").ConnectionPool(
             address, open=True, **_pool_options(connections, retry_seconds)
         )
         try:
@@ -594,19 +579,17 @@ class PostgresStore(SqlStore):
         with ExitStack() as opened:
             connection = opened.enter_context(self._pool.connection())
             cursor = opened.enter_context(connection.cursor())
-            whole = True
-            try:
-                statement: SqlStatement = next(flow)
-                while True:
-                    if whole and not statement.alone:
-                        opened.enter_context(connection.transaction())
-                        whole = False
-                    cursor.execute(POSTGRES.written(statement.text), statement.values)
-                    rows: list[Row] = cursor.fetchall() if cursor.description else []
-                    statement = flow.send(rows)
-            except StopIteration as stop:
-                result: T = stop.value
-        return result
+            in_transaction = False
+
+            def rows_of(statement: SqlStatement) -> list[Row]:
+                nonlocal in_transaction
+                if not (in_transaction or statement.alone):
+                    opened.enter_context(connection.transaction())
+                    in_transaction = True
+                cursor.execute(POSTGRES.written(statement.text), statement.values)
+                return cursor.fetchall() if cursor.description else []
+
+            return drive(flow, rows_of)
 
 
 def _pool_options(connections: int, retry_seconds: float) -> dict[str, Any]:
@@ -634,7 +617,7 @@ class AsyncPostgresStore:
     def __init__(self, pool: object, *, place: str, retry_seconds: float = 30) -> None:
         self._pool: Any = pool
         self.place, self._retry = place, retry_seconds
-        self._psycopg: Any = psycopg_module("psycopg")
+        self._psycopg: Any = extra_module("psycopg", "postgres")
 
     @classmethod
     async def open(
@@ -645,13 +628,13 @@ class AsyncPostgresStore:
         Raises:
             MissingExtra, StoreError: See `PostgresStore`.
         """
-        psycopg, place = psycopg_module("psycopg"), without_password(address)
+        psycopg, place = extra_module("psycopg", "postgres"), without_password(address)
         try:
             one = await psycopg.AsyncConnection.connect(address, connect_timeout=10)
             await one.close()
         except psycopg.Error as exc:
             raise _store_error(exc, place) from exc
-        pool = psycopg_module("psycopg_pool").AsyncConnectionPool(
+        pool = extra_module("psycopg_pool", "postgres").AsyncConnectionPool(
             address, open=False, **_pool_options(connections, retry_seconds)
         )
         store = cls(pool, place=place, retry_seconds=retry_seconds)
@@ -681,19 +664,17 @@ class AsyncPostgresStore:
         async with AsyncExitStack() as opened:
             connection = await opened.enter_async_context(self._pool.connection())
             cursor = await opened.enter_async_context(connection.cursor())
-            whole = True
-            try:
-                statement: SqlStatement = next(flow)
-                while True:
-                    if whole and not statement.alone:
-                        await opened.enter_async_context(connection.transaction())
-                        whole = False
-                    await cursor.execute(POSTGRES.written(statement.text), statement.values)
-                    rows: list[Row] = await cursor.fetchall() if cursor.description else []
-                    statement = flow.send(rows)
-            except StopIteration as stop:
-                result: T = stop.value
-        return result
+            in_transaction = False
+
+            async def rows_of(statement: SqlStatement) -> list[Row]:
+                nonlocal in_transaction
+                if not (in_transaction or statement.alone):
+                    await opened.enter_async_context(connection.transaction())
+                    in_transaction = True
+                await cursor.execute(POSTGRES.written(statement.text), statement.values)
+                return await cursor.fetchall() if cursor.description else []
+
+            return await adrive(flow, rows_of)
 
     async def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""

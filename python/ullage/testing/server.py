@@ -1,4 +1,4 @@
-"""A loopback server that speaks three APIs, by a script: bounded and threaded, on 127.0.0.1, with everything that can go wrong on a wire.
+"""A loopback server that speaks three APIs, by a script: threaded, on 127.0.0.1, with everything that can go wrong on a wire.
 
 First the APIs of Anthropic, Google and OpenAI: what came in, refusals, then the answer of the script, plain or as a stream, before and
 after HTTP. Then the server.
@@ -25,6 +25,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.legality import Violation, validate
 from ullage.legality.gemini import DUMMY_SIGNATURES
 from ullage.messages import Item
+from ullage.providers.answers import message_events, pieces, response_events
 from ullage.providers.registry import provider_of
 from ullage.testing.generator import EPOCH_SECONDS, unseal
 from ullage.testing.script import WORDS, Answer, Failure, Script, Step, answer, failure, overflow
@@ -110,11 +111,6 @@ class Reply:
 def refuse(failure: Failure, provider: str) -> Reply:
     """The reply that a failure makes, in this provider's form."""
     return Reply(failure.status, failure.body(provider), headers=dict(failure.headers))
-
-
-def pieces(text: str) -> list[str]:
-    """A text as a stream delivers it."""
-    return [text[at : at + _CHUNK] for at in range(0, len(text), _CHUNK)]
 
 
 # What every endpoint asks of a request before the script answers it.
@@ -437,41 +433,16 @@ def shortened(blocks: list[dict[str, Any]], chars: int) -> list[dict[str, Any]]:
     return [{**b, "text": b["text"][:chars]} if b["type"] == "text" else b for b in blocks]
 
 
-def events(message: dict[str, Any]) -> Iterator[Event]:
+def events(message: dict[str, Any]) -> list[Event]:
     """The stream that adds up to this message."""
-    empty = {**message, "content": [], "stop_reason": None}
-    empty["usage"] = {**message["usage"], "output_tokens": 1}
-    parts: list[dict[str, Any]] = [{"type": "message_start", "message": empty}, {"type": "ping"}]
-    for index, block in enumerate(message["content"]):
-        start, deltas = _split(block)
-        parts.append({"type": "content_block_start", "index": index, "content_block": start})
-        parts += [{"type": "content_block_delta", "index": index, "delta": one} for one in deltas]
-        parts.append({"type": "content_block_stop", "index": index})
-    delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    last: dict[str, Any] = {"type": "message_delta", "delta": delta, "usage": message["usage"]}
-    for key in ("context_management", "input_transformations"):
-        if key in message:
-            last[key] = message[key]
-    for part in [*parts, last, {"type": "message_stop"}]:
-        yield Event(part["type"], part)
+    begun, *others = message_events(message, _CHUNK)
+    begun["message"]["usage"] = {**message["usage"], "output_tokens": 1}
+    return named([begun, {"type": "ping"}, *others])
 
 
-def _split(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """How a block begins in a stream, and what is added to it."""
-    kind = block["type"]
-    if kind in ("text", "thinking"):
-        parts = [{"type": f"{kind}_delta", kind: piece} for piece in pieces(block[kind])]
-        if kind == "text":
-            return {**block, kind: ""}, parts
-        sign = {"type": "signature_delta", "signature": block["signature"]}
-        return {**block, kind: "", "signature": ""}, [*parts, sign]
-    if kind == "tool_use":
-        arguments = pieces(orjson.dumps(block["input"]).decode())
-        parts = [{"type": "input_json_delta", "partial_json": piece} for piece in arguments]
-        return {**block, "input": {}}, parts
-    delta = {"type": "compaction_delta", "content": block["content"]}
-    delta["encrypted_content"] = block["encrypted_content"]
-    return {**block, "content": None}, [delta]
+def named(parts: Iterable[dict[str, Any]]) -> list[Event]:
+    """Events that are called by their type."""
+    return [Event(part["type"], part) for part in parts]
 
 
 def generate_content(server: ScriptedServer, recorded: Recorded) -> Reply:
@@ -594,7 +565,7 @@ def chat_events(body: dict[str, Any], answer: dict[str, Any]) -> Iterator[Event]
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     if message.get("reasoning_content"):
         deltas.append({"reasoning_content": message["reasoning_content"]})
-    deltas += [{"content": piece} for piece in pieces(message["content"] or "")]
+    deltas += [{"content": piece} for piece in pieces(message["content"] or "", _CHUNK)]
     if message.get("refusal"):
         deltas.append({"refusal": message["refusal"]})
     for index, call in enumerate(message.get("tool_calls", ())):
@@ -613,7 +584,15 @@ def chat_events(body: dict[str, Any], answer: dict[str, Any]) -> Iterator[Event]
 def responses(server: ScriptedServer, recorded: Recorded) -> Reply:
     """`POST /v1/responses`, each request whole: nothing is stored, so `previous_response_id` has no effect."""
     refused = refusal(server, recorded, "openai_responses", ("model", "input"))
-    return _answered(server, recorded, "openai", refused, items_of, response, response_events)
+    return _answered(
+        server,
+        recorded,
+        "openai",
+        refused,
+        items_of,
+        response,
+        lambda body: named(response_events(body, _CHUNK)),
+    )
 
 
 def count_input(server: ScriptedServer, recorded: Recorded) -> Reply:
@@ -689,35 +668,6 @@ def usage(reply: Answer, tokens: int) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": thought},
         "total_tokens": tokens + output,
     }
-
-
-def numbered(parts: Iterable[dict[str, Any]]) -> list[Event]:
-    """Events with the numbers that this API gives them."""
-    return [Event(part["type"], {**part, "sequence_number": n}) for n, part in enumerate(parts)]
-
-
-def response_events(answer: dict[str, Any]) -> list[Event]:
-    """The same as a stream."""
-    begun = {**answer, "status": "in_progress", "output": [], "usage": None}
-    parts: Items = [{"type": "response.created", "response": begun}]
-    for index, item in enumerate(answer["output"]):
-        contents = item["content"] if item["type"] == "message" else []
-        opened = {**item, "content": []} if item["type"] == "message" else item
-        parts.append({"type": "response.output_item.added", "output_index": index, "item": opened})
-        for at, part in enumerate(contents):
-            if part["type"] == "output_text":
-                place = {"output_index": index, "content_index": at, "item_id": item["id"]}
-                parts += _text_events(place, part)
-        parts.append({"type": "response.output_item.done", "output_index": index, "item": item})
-    return numbered([*parts, {"type": f"response.{answer['status']}", "response": answer}])
-
-
-def _text_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
-    for piece in pieces(part["text"]):
-        yield {"type": "response.output_text.delta", **place, "delta": piece, "logprobs": []}
-    yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": []}
-    yield {"type": "response.content_part.done", **place, "part": part}
 
 
 # The server.
@@ -883,16 +833,10 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, owner: ScriptedServer) -> None:
         self.owner = owner
-        self.slots = threading.BoundedSemaphore(64)
         self._open: set[Any] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        # Waits for a free slot: a client that opens more connections than that is made to queue.
-        while not self.slots.acquire(timeout=0.1):
-            if self.owner.closing.is_set():
-                self.shutdown_request(request)
-                return
         self._open.add(request)
         super().process_request(request, client_address)
 
@@ -906,12 +850,6 @@ class _Server(ThreadingHTTPServer):
         for connection in list(self._open):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hung up is no news."""

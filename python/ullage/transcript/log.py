@@ -342,19 +342,37 @@ def lock_file(fd: int, path: str, *, wait: bool = False) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that is a file of its own, made if it is missing, until the block or the process ends; waits for others.
+    """Hold a lock that is a file of its own, made with its folder if it is missing, until the block or the process ends; waits for others.
 
     Raises:
         StoreError: It cannot be opened, or the system has no locks there.
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    with reported(path):
-        fd = os.open(path, flags, 0o600)
-    try:
-        lock_file(fd, str(path), wait=True)
-        yield
-    finally:
-        os.close(fd)
+    while True:
+        with reported(path):
+            with suppress(FileExistsError):
+                path.parent.mkdir(mode=0o700)
+            try:
+                fd = os.open(path, flags, 0o600)
+            except FileNotFoundError:
+                if path.parent.is_symlink():  # that leads nowhere
+                    raise
+                continue  # the folder was removed since
+        try:
+            lock_file(fd, str(path), wait=True)
+            # Who held it before may have removed it: such a lock keeps nobody out.
+            if _is_at(path, fd):
+                yield
+                return
+        finally:
+            os.close(fd)
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    """Whether an open file is the one that a path names."""
+    with reported(path), suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(fd), path.stat())
+    return False
 
 
 Durability = Literal["none", "flush", "fsync"]

@@ -622,17 +622,7 @@ class SessionApp(App[None]):
     """Lists sessions, or shows the one of a transcript."""
 
     TITLE = "Ullage"
-    CSS = """
-    #sessions { height: 1fr; }
-    #list, #removals { width: 3fr; }
-    .detail { width: 2fr; padding: 0 1; border-left: solid $panel; }
-    #holds, #preview { padding: 1 2; }
-    #state { padding: 0 1; color: $text-muted; }
-    Input { height: 1; border: none; padding: 0 1; background: $boost; }
-    TargetSlider { height: 1; margin: 1 2; }
-    TargetSlider:focus { background: $boost; text-style: bold; }
-    #write { margin: 0 2; }
-    """
+    CSS_PATH = "session_app.tcss"
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         super().__init__()

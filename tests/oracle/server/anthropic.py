@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +18,10 @@ from tests.oracle.server.edits import (
     is_own_compaction,
     wants_compaction,
 )
+from ullage.providers.answers import pieces
 from ullage.testing.generator import Walk, seal, unseal
 from ullage.testing.script import Answer, Failure
-from ullage.testing.server import Recorded, Reply, events, refuse, shortened, text_and_calls
+from ullage.testing.server import Event, Recorded, Reply, refuse, shortened, text_and_calls
 
 if TYPE_CHECKING:
     from tests.oracle.server import OracleServer
@@ -39,7 +42,7 @@ def create(server: OracleServer, recorded: Recorded) -> Reply:
         return refuse(found.failure, "anthropic")
     message = _message(server, request, found, tokens)
     if request.body.get("stream") is True:
-        return Reply(events=list(events(message)))
+        return Reply(events=list(_events(message)))
     return Reply(body=message)
 
 
@@ -176,6 +179,43 @@ def _message(server: OracleServer, request: Request, found: Answer, tokens: int)
     if drops_mismatches(request) and (dropped := _dropped(request)):
         message["input_transformations"] = dropped
     return message
+
+
+def _events(message: dict[str, Any]) -> Iterator[Event]:
+    """The stream that adds up to this message."""
+    empty = {**message, "content": [], "stop_reason": None}
+    empty["usage"] = {**message["usage"], "output_tokens": 1}
+    parts: list[dict[str, Any]] = [{"type": "message_start", "message": empty}, {"type": "ping"}]
+    for index, block in enumerate(message["content"]):
+        start, deltas = _split(block)
+        parts.append({"type": "content_block_start", "index": index, "content_block": start})
+        parts += [{"type": "content_block_delta", "index": index, "delta": one} for one in deltas]
+        parts.append({"type": "content_block_stop", "index": index})
+    delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    last: dict[str, Any] = {"type": "message_delta", "delta": delta, "usage": message["usage"]}
+    for key in ("context_management", "input_transformations"):
+        if key in message:
+            last[key] = message[key]
+    for part in [*parts, last, {"type": "message_stop"}]:
+        yield Event(part["type"], part)
+
+
+def _split(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """How a block begins in a stream, and what is added to it."""
+    kind = block["type"]
+    if kind in ("text", "thinking"):
+        parts = [{"type": f"{kind}_delta", kind: piece} for piece in pieces(block[kind], 400)]
+        if kind == "text":
+            return {**block, kind: ""}, parts
+        sign = {"type": "signature_delta", "signature": block["signature"]}
+        return {**block, kind: "", "signature": ""}, [*parts, sign]
+    if kind == "tool_use":
+        arguments = pieces(json.dumps(block["input"]), 400)
+        parts = [{"type": "input_json_delta", "partial_json": piece} for piece in arguments]
+        return {**block, "input": {}}, parts
+    delta = {"type": "compaction_delta", "content": block["content"]}
+    delta["encrypted_content"] = block["encrypted_content"]
+    return {**block, "content": None}, [delta]
 
 
 def _content(request: Request, found: Answer) -> list[dict[str, Any]]:

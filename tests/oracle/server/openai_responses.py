@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tests.oracle.checker import check
 from tests.oracle.checker.size import count_tokens
 from tests.oracle.server.openai_chat import admit, failure_of
+from ullage.providers.answers import numbered, response_events
 from ullage.testing.generator import EPOCH_SECONDS
 from ullage.testing.script import Answer, Failure, Step, answer
 from ullage.testing.server import (
@@ -19,10 +19,9 @@ from ullage.testing.server import (
     Recorded,
     Reply,
     items_of,
-    numbered,
+    named,
     refuse,
     response,
-    response_events,
     usage,
 )
 
@@ -43,14 +42,14 @@ def create(server: OracleServer, recorded: Recorded) -> Reply:
     streamed = body.get("stream") is True
     if found.failure is not None:
         if streamed and found.failure.code == "context_length_exceeded":
-            return Reply(events=list(_failed(server, body, found.failure)))
+            return Reply(events=_failed(server, body, found.failure))
         return refuse(found.failure, "openai")
     made = response(server, body, found, tokens)
     if items and items[-1].get("type") == "compaction_trigger":  # it asks for this and nothing else
         made["output"] = [_opaque(found.text)]
     made["output"] = _compacted_inline(body, items, tokens) + made["output"]
     server.remember(made["id"], [*items, *made["output"]], made["output"])
-    return Reply(events=list(response_events(made))) if streamed else Reply(body=made)
+    return Reply(events=named(response_events(made, 400))) if streamed else Reply(body=made)
 
 
 def compact(server: OracleServer, recorded: Recorded) -> Reply:
@@ -159,14 +158,13 @@ def _compacted_inline(body: dict[str, Any], items: Items, tokens: int) -> Items:
     return []
 
 
-def _failed(server: OracleServer, body: dict[str, Any], failure: Failure) -> Iterator[Event]:
+def _failed(server: OracleServer, body: dict[str, Any], failure: Failure) -> list[Event]:
     """An overflow that a stream tells as an event, after it began."""
     made = response(server, body, Answer(), 0)
     made |= {"status": "failed", "error": {"code": failure.code, "message": failure.text}}
     begun = {**made, "status": "in_progress", "error": None}
-    return numbered(
-        [
-            {"type": "response.created", "response": begun},
-            {"type": "response.failed", "response": made},
-        ]
-    )
+    parts = [
+        {"type": "response.created", "response": begun},
+        {"type": "response.failed", "response": made},
+    ]
+    return named(numbered(parts))
