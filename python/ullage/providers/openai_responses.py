@@ -97,8 +97,8 @@ def _blocks_in(item: Mapping[str, Any]) -> list[Block]:
     if kind == "reasoning":  # the summary is readable; the item itself is sent back unchanged
         listed = [*(item.get("summary") or ()), *(item.get("content") or ())]
         texts = [str(part.get("text", "")) for part in listed if isinstance(part, Mapping)]
-        block = {"type": "thinking", "thinking": "\n\n".join(texts)}
-        return [carrying(block, SHAPE, {"item": dict(item)})]
+        own = {SHAPE: {"item": dict(item)}}
+        return [{"type": "thinking", "thinking": "\n\n".join(texts), FOREIGN: own}]
     if "call_id" in item:
         return [_result(item) if kind.endswith("_output") else _call(item)]
     return [carrier(SHAPE, "item", dict(item))]
