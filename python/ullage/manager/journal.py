@@ -783,7 +783,9 @@ class Journal:
         item, view = machine.history[at], machine.view
         uuid, role, came = item.get("uuid"), item.get("role"), view.times.get(at)
         if not isinstance(uuid, str):
-            uuid = view.uuids.get(at) or view.uuids.setdefault(at, self._ids())
+            uuid = view.uuids.get(at)
+            if not uuid:
+                uuid = view.uuids[at] = self._ids()
         if came is not None and role in _SPEAKERS and type(item.get("content")) in (str, list):
             return {
                 **self._bare, "parentUuid": parent, "type": role, "message": item,

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 
 class ExclusiveGuard:
-    """Around each call that prepares a request or recovers from a refusal, `with guard(name)`; a second one is refused by name, never waits.
+    """Around each call that prepares a request or recovers from a refusal; a second one is refused by name, never waits.
+
+    `with guard(name)`, or `begin` and `end` around what happens in each turn.
 
     A call that is suspended at an `await` is still at work: another one in between would mix the reports of both, and
     number requests in another order than the host sees them.
@@ -51,18 +53,26 @@ class ExclusiveGuard:
         self._running = ""
 
     def __call__(self, name: str) -> Self:
+        """`begin`, for `with`."""
+        self.begin(name)
+        return self
+
+    def begin(self, name: str) -> None:
         """A call of this name begins; `ManagerBusy` if another one is at work."""
         if not self._lock.acquire(False):
             raise ManagerBusy(name, self._running)
         self._running = name
-        return self
+
+    def end(self) -> None:
+        """It has ended."""
+        self._running = ""
+        self._lock.release()
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *exc: object) -> None:
-        self._running = ""
-        self._lock.release()
+        self.end()
 
 
 # Going back in a conversation: the newest messages go, as if they had never come.

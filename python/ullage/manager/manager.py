@@ -275,7 +275,8 @@ class ContextManager:
             ManagerBusy: Another call prepares a request of this conversation, or recovers from a refusal.
             StoreError: The decisions could not be written to the log; state is unchanged.
         """
-        with self._exclusive("prepare"):
+        self._exclusive.begin("prepare")
+        try:
             self.host.background.stop_task()
             request = self._at_rest(now_ms)
             if request is None:
@@ -284,6 +285,8 @@ class ContextManager:
                     self._keeper.sent = request = self._run(self._prepare(now_ms), cancel)
             self._marks.edits = self.machine.view.edits
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
+        finally:
+            self._exclusive.end()
         return request
 
     async def aprepare(

@@ -113,7 +113,6 @@ class Request:
         self,
         items: Sequence[Item],
         count: int,
-        *,
         number: int,
         tokens: int,
         provider: Provider,

@@ -17,7 +17,6 @@ from ullage.requests.to_request import Continued, Outgoing, outgoing
 
 _ANSWERS: Final = ("assistant", "model")
 _NAME: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
-_PLAIN: Final = frozenset(("role", "content", "foreign"))
 
 
 class _Part(NamedTuple):
@@ -225,7 +224,7 @@ def rounds(messages: Sequence[Item], provider: Provider) -> list[str] | None:
     done, spoken, joined = 0, "user", provider.untyped  # who spoke last
     for message in messages:
         role, content = message.get("role"), message.get("content")
-        if not _PLAIN.issuperset(message):
+        if role is None or content is None or len(message) - ("foreign" in message) != 2:
             return None
         if role == "assistant":
             new = _called(content)

@@ -681,9 +681,9 @@ def bare_texts(content: Any, kind: str, new_kind: str) -> list[dict[str, Any]] |
         return None
     texts: list[dict[str, Any]] = []
     for part in content:
-        if type(part) is not dict or part.keys() != BARE_TEXT or part["type"] != kind:
+        if type(part) is not dict or len(part) != 2 or part.get("type") != kind:
             return None
-        text = part["text"]
+        text = part.get("text")
         if type(text) is not str or text == USER_FILLER:
             return None
         texts.append({"type": new_kind, "text": text})
@@ -759,6 +759,10 @@ def without_nulls(value: Any) -> Any:
     The content of a message and of a compaction block may be null.
     """
     is_mapping = type(value) is dict or isinstance(value, Mapping)  # dicts are recognised at once
-    if not is_mapping or None not in value.values():
-        return value
-    return {key: item for key, item in value.items() if item is not None or key == "content"}
+    # A look at each costs less than `in`, which asks each whether it equals `None`.
+    for item in value.values() if is_mapping else ():
+        if item is None:
+            return {
+                key: held for key, held in value.items() if held is not None or key == "content"
+            }
+    return value

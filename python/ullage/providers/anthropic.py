@@ -7,7 +7,7 @@ its alphabet are mapped, calls and results alike.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
@@ -91,7 +91,7 @@ class AnthropicWriter:
         messages: Sequence[Item],
         ledger: Any,
         sources: Sequence[Any],
-        plain: Collection[Any],
+        plain: set[Any],
     ) -> tuple[Sequence[Item], list[Loss]]:
         """All messages of the conversation as the API takes them, the same list if it needs no change; what was left out.
 
@@ -105,16 +105,17 @@ class AnthropicWriter:
         if ledger is self._ledger:
             start = min(ledger.changed_since(self._version), len(self._items))
         self._ledger, self._version = ledger, ledger.version
-        new, old = messages[start:], self._items[start:]
-        # Most of what follows a change is the same messages again.
-        fitting = set[int]() if self._dirty else set(map(id, old))
-        while self._dirty and self._dirty[-1] >= start:
-            self._dirty.pop()
-        self._dirty += [
-            at
-            for at, message in enumerate(new, start)
-            if sources[at] not in plain and id(message) not in fitting and not _fits(message)
-        ]
+        new = messages[start:]
+        if self._dirty or not plain.issuperset(sources[start:]):
+            # Most of what follows a change is the same messages again.
+            fitting = set[int]() if self._dirty else set(map(id, self._items[start:]))
+            while self._dirty and self._dirty[-1] >= start:
+                self._dirty.pop()
+            self._dirty += [
+                at
+                for at, message in enumerate(new, start)
+                if sources[at] not in plain and id(message) not in fitting and not _fits(message)
+            ]
         self._items[start:] = new
         return self.whole(messages) if self._dirty else (messages, [])
 

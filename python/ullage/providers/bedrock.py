@@ -426,19 +426,15 @@ def from_provider(request: Item | Sequence[Item]) -> Internal:
 # The quick way for plain messages; see `PlainForm`.
 
 
-_MESSAGE: Final = {"role", "content"}
-_CALL: Final = {"toolUseId", "name", "input"}
 _RESULT_IN: Final = {"toolUseId", "content", "status"}
-_REASONING: Final = {"text", "signature"}
-_THOUGHT: Final = {"type", "thinking", "signature"}
 _RESULT: Final = {"type", "tool_use_id", "content", "is_error"}
 
 
 def read_plain(item: Item, *_: object) -> Item | None:
     """One message in the internal view; `None`: it takes the longer way."""
-    if type(item) is not dict or item.keys() != _MESSAGE:
+    if type(item) is not dict or len(item) != 2:
         return None
-    role, content = item["role"], item["content"]
+    role, content = item.get("role"), item.get("content")
     if type(content) is not list or not content or (role != "assistant" and role != "user"):
         return None
     blocks = [*map(_plain_in, content)]
@@ -454,9 +450,9 @@ def _plain_in(part: Any) -> Block | None:
         return {"type": "text", "text": text} if fine else None
     if "toolUse" in part:
         call = part["toolUse"]
-        if type(call) is not dict or call.keys() != _CALL:
+        if type(call) is not dict or len(call) != 3:
             return None
-        one, name, value = call["toolUseId"], call["name"], call["input"]
+        one, name, value = call.get("toolUseId"), call.get("name"), call.get("input")
         if type(one) is not str or type(name) is not str or type(value) is not dict:
             return None
         return {"type": "tool_use", "id": one, "name": name, "input": value}
@@ -467,11 +463,12 @@ def _plain_in(part: Any) -> Block | None:
         return None
     if kind == "reasoningContent":
         thought = held.get("reasoningText") if len(held) == 1 else None
-        if type(thought) is not dict or thought.keys() != _REASONING:
+        if type(thought) is not dict or len(thought) != 2:
             return None
-        if type(thought["text"]) is not str or type(thought["signature"]) is not str:
+        text, signature = thought.get("text"), thought.get("signature")
+        if type(text) is not str or type(signature) is not str:
             return None
-        return {"type": "thinking", "thinking": thought["text"], "signature": thought["signature"]}
+        return {"type": "thinking", "thinking": text, "signature": signature}
     return _media(kind, held) if kind == "image" and is_json(held) else None
 
 
@@ -521,9 +518,9 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
 def _plain_out(block: Block) -> dict[str, Any] | None:
     kind = block.get("type")
     if kind == "text":
-        return {"text": block["text"]} if block.keys() == BARE_TEXT else None
+        return {"text": block["text"]} if len(block) == len(BARE_TEXT) else None
     if kind == "tool_use":
-        if block.keys() != BARE_CALL or type(block["input"]) is not dict:
+        if len(block) != len(BARE_CALL) or type(block.get("input")) is not dict:
             return None
         if not IDS.fullmatch(block["id"]):
             return None
@@ -533,9 +530,9 @@ def _plain_out(block: Block) -> dict[str, Any] | None:
         return _result_out(block)
     if kind == "image":
         return _image_out(block)
-    if kind != "thinking" or block.keys() != _THOUGHT:
+    if kind != "thinking" or len(block) != 3 or "thinking" not in block:
         return None
-    text, signature = block["thinking"], block["signature"]
+    text, signature = block["thinking"], block.get("signature")
     if type(signature) is not str or not signature:
         return None
     return {"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}}
@@ -562,7 +559,7 @@ def _inner_out(block: Any) -> dict[str, Any] | None:
     text = block.get("text") if type(block) is dict and block.get("type") == "text" else None
     if type(text) is not str or not text.strip():
         return None
-    if block.keys() == BARE_TEXT:
+    if len(block) == len(BARE_TEXT):
         return {"text": text}
     held = own_data(block, SHAPE, "json") if len(block) == 3 else None
     return {"json": held} if type(held) is dict and plain_json(held) == text else None

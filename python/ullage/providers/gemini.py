@@ -18,10 +18,8 @@ from typing import Any, Final
 from ullage.facts.sections import readable
 from ullage.messages import Block, Item
 from ullage.providers._common import (
-    BARE_CALL,
     FOREIGN,
     NOTHING,
-    OWN_THOUGHT,
     USER_FILLER,
     Internal,
     Losses,
@@ -472,21 +470,18 @@ def from_provider(request: Item | Sequence[Item]) -> Internal:
 # The quick way for plain messages; see `PlainForm`.
 
 
-_CONTENT: Final = {"role", "parts"}
 _RESPONSE: Final = {"id", "name", "response"}
 _OF_CALL: Final = {"part", "no_id"}
 _OF_TEXT: Final = {"part"}
-_OF_THOUGHT: Final = {"part", "text"}
-_EXACT: Final = ({"output"}, {"error"})
 
 _OpenCalls = Callable[[], Sequence[tuple[str, str]]]
 
 
 def read_plain(item: Item, position: int = 0, open_calls: _OpenCalls = tuple) -> Item | None:
     """One content in the internal view; `None`: it takes the longer way."""
-    if type(item) is not dict or item.keys() != _CONTENT:
+    if type(item) is not dict or len(item) != 2:
         return None
-    role, parts = item["role"], item["parts"]
+    role, parts = item.get("role"), item.get("parts")
     if type(parts) is not list or not parts or (role != "user" and role != "model"):
         return None
     blocks: list[Block] = []
@@ -550,7 +545,8 @@ def _call_in(part: dict[str, Any], position: int, at: int) -> Block | None:
     if len(part) > 1:
         if "thought" in part or not _is_signed(part, "functionCall"):
             return None
-        own["part"] = {key: part[key] for key in part if key != "functionCall"}
+        own["part"] = extra = {**part}
+        del extra["functionCall"]
     if "id" in call:
         one = call["id"]
         if type(one) is not str or not one:
@@ -563,12 +559,17 @@ def _call_in(part: dict[str, Any], position: int, at: int) -> Block | None:
     return block
 
 
+def _is_exact(response: dict[str, Any]) -> bool:
+    """Whether it says the same as a result of the internal view with this output or error."""
+    return len(response) == 1 and ("output" in response or "error" in response)
+
+
 def _result_in(answer: dict[str, Any], one: str) -> Block | None:
     response, name = answer.get("response"), answer.get("name")
     if type(response) is not dict or type(name) is not str:
         return None
     block: Block = {"type": "tool_result", "tool_use_id": one}
-    if response.keys() in _EXACT:
+    if _is_exact(response):
         ((key, output),) = response.items()
         if type(output) is str:
             block["content"] = output
@@ -620,7 +621,7 @@ def _plain_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any]
             if not _is_signed(part):
                 return None
     if kind == "tool_use":
-        if size != 4 or not block.keys() >= BARE_CALL or not _OF_CALL.issuperset(own):
+        if size != 4 or "input" not in block or not _OF_CALL.issuperset(own):
             return None
         if type(block["input"]) is not dict or "thought" in part:
             return None
@@ -633,8 +634,8 @@ def _plain_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any]
         return {**part, "functionCall": {**call, "args": block["input"]}}
     if kind == "text" and size == 2 and _OF_TEXT.issuperset(own) and "text" in block:
         return {"text": block["text"], **part}
-    if kind == "thinking" and own.keys() == _OF_THOUGHT and block.keys() == OWN_THOUGHT:
-        return {"text": block["thinking"], **part} if own["text"] else None
+    if kind == "thinking" and size == 2 and "thinking" in block and len(own) == 2:
+        return {"text": block["thinking"], **part} if "part" in own and own.get("text") else None
     return None
 
 
@@ -647,10 +648,10 @@ def _result_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any
         return None
     if FOREIGN in block:
         original = own_data(block, SHAPE, "response")
-        if type(original) is not dict or original.keys() != {"response"}:
+        if type(original) is not dict or len(original) != 1:
             return None
-        response = original["response"]
-        if type(response) is not dict or response.keys() in _EXACT:
+        response = original.get("response")
+        if type(response) is not dict or _is_exact(response):
             return None
         text = plain_json(response)
         if text is None:

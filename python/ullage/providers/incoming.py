@@ -142,9 +142,17 @@ def without_null_fields(message: Any, *, of_blocks: bool = False) -> Any:
     `of_blocks`: the same object too where only keys of the message itself are null.
     """
     content = message.get("content")
-    blocks = [*map(without_nulls, content)] if isinstance(content, list) else []
-    if blocks and not same_items(blocks, content):
-        return without_nulls({**message, "content": blocks})
+    blocks: list[Any] = []
+    changed = False
+    for block in content if isinstance(content, list) else ():
+        blocks.append(without_nulls(block))
+        changed = changed or blocks[-1] is not block
+    if changed:
+        return {
+            key: blocks if key == "content" else item
+            for key, item in message.items()
+            if item is not None
+        }
     return message if of_blocks else without_nulls(message)
 
 
@@ -241,7 +249,7 @@ def _usage(body: Item) -> dict[str, int]:
     for name, count in usage.items():
         if type(count) is int:
             if name in _CACHED:
-                cached[_CACHED[name]] = max(0, count)
+                cached[_CACHED[name]] = count if count > 0 else 0
             if count > 0 and name in _PROMPTS:
                 prompt += count
             elif count > 0 and name in _ANSWERS:

@@ -615,7 +615,6 @@ def from_provider(request: Item | Sequence[Item]) -> Internal:
 _ANSWER_KEYS: Final = frozenset(("role", "content", "tool_calls"))
 _RESULT: Final = {"role", "tool_call_id", "content"}
 _CALL: Final = {"id", "type", "function"}
-_FUNCTION: Final = {"name", "arguments"}
 _OF_CALL: Final = {"call", "arguments"}
 
 
@@ -626,11 +625,10 @@ def read_plain(item: Item, *_: object) -> Item | None:
     role = item.get("role")
     if role == "assistant":
         return _answer_in(item)
-    item = without_nulls(item)
     content = item.get("content")
     if role == "user":
         shown = type(content) is str or are_shown(content, "text", "image_url")
-        plain = shown and item.keys() == _WORDS and content != USER_FILLER
+        plain = shown and without_nulls(item).keys() == _WORDS and content != USER_FILLER
         return {"role": "user", "content": _content_in(content)} if plain else None
     call = item.get("tool_call_id")
     if role != "tool" or type(call) is not str or call.startswith("unknown_"):
@@ -639,22 +637,23 @@ def read_plain(item: Item, *_: object) -> Item | None:
     if text is None:
         return None
     block: Block = {"type": "tool_result", "tool_use_id": call, "content": text}
-    if item.keys() != _RESULT:
-        extra = {key: item[key] for key in item if key not in _RESULT}
+    if len(item) > len(_RESULT):
+        extra = {key: item[key] for key in item if key not in _RESULT and item[key] is not None}
         if FOREIGN in extra or not is_json(extra):
             return None
-        block[FOREIGN] = {SHAPE: {"message": extra}}
+        if extra:
+            block[FOREIGN] = {SHAPE: {"message": extra}}
     return {"role": "user", "content": [block]}
 
 
 def _answer_in(message: Item) -> Item | None:
     content, calls = message.get("content"), message.get("tool_calls") or ()
     blocks: list[Block] = []
-    extra = {
-        key: value
-        for key, value in message.items()
-        if value is not None and key not in _ANSWER_KEYS
-    }
+    extra: dict[str, Any] = {}
+    for key, value in message.items():
+        if value is None or key in _ANSWER_KEYS:
+            continue
+        extra[key] = value
     for field in _REASONING_FIELDS if extra else ():
         if type(extra.get(field)) is str:
             own = {FOREIGN: {SHAPE: {"field": field}}}
@@ -680,9 +679,9 @@ def _answer_in(message: Item) -> Item | None:
 
 def _call_in(call: Any) -> Block | None:
     function = call.get("function") if type(call) is dict else None
-    if type(function) is not dict or function.keys() != _FUNCTION or call.get("type") != "function":
+    if type(function) is not dict or len(function) != 2 or call.get("type") != "function":
         return None
-    one, name, text = call.get("id"), function["name"], function["arguments"]
+    one, name, text = call.get("id"), function.get("name"), function.get("arguments")
     if type(one) is not str or type(name) is not str or type(text) is not str:
         return None
     arguments, own = arguments_in(text)
@@ -736,7 +735,7 @@ def _result_out(block: Block) -> dict[str, Any] | None:
         if not content:
             return None
     extra: Any = NOTHING
-    if block.keys() != BARE_RESULT:
+    if len(block) != len(BARE_RESULT):
         extra = own_data(block, SHAPE, "message") if len(block) == 4 else None
     if extra is None:
         return None
@@ -761,10 +760,11 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
             calls.append(call)
         elif kind == "thinking":
             field = own_data(block, SHAPE, "field")
-            if field is None or thought or block.keys() != OWN_THOUGHT:
+            alone = len(block) == len(OWN_THOUGHT) and "thinking" in block
+            if field is None or thought or not alone:
                 return None
             thought = {field: block["thinking"]}
-        elif text is not None or kind != "text" or block.keys() != BARE_TEXT:
+        elif text is not None or kind != "text" or len(block) != len(BARE_TEXT):
             return None
         else:
             text = block["text"]
@@ -778,7 +778,7 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
 
 def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
     own: Any = NOTHING
-    if block.keys() != BARE_CALL:
+    if len(block) != len(BARE_CALL) or "input" not in block:
         own = own_data(block, SHAPE) if len(block) == 5 else None
         if own is None or not _OF_CALL.issuperset(own):
             return None

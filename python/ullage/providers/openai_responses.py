@@ -97,8 +97,8 @@ def _blocks_in(item: Mapping[str, Any]) -> list[Block]:
     if kind == "reasoning":  # the summary is readable; the item itself is sent back unchanged
         listed = [*(item.get("summary") or ()), *(item.get("content") or ())]
         texts = [str(part.get("text", "")) for part in listed if isinstance(part, Mapping)]
-        block = {"type": "thinking", "thinking": "\n\n".join(texts)}
-        return [carrying(block, SHAPE, {"item": dict(item)})]
+        own = {SHAPE: {"item": dict(item)}}
+        return [{"type": "thinking", "thinking": "\n\n".join(texts), FOREIGN: own}]
     if "call_id" in item:
         return [_result(item) if kind.endswith("_output") else _call(item)]
     return [carrier(SHAPE, "item", dict(item))]
@@ -500,18 +500,19 @@ def read_plain(item: Item, *_: object) -> Item | None:
         return _call_in(item, call)
     output = item.get("output")
     text = output if type(output) is str else bare_texts(output, "input_text", "text")
-    if text is None or item.keys() != _OUTPUT:
+    if text is None or len(item) != len(_OUTPUT):
         return None
     result: Block = {"type": "tool_result", "tool_use_id": call, "content": text}
     return {"role": "user", "content": [result]}
 
 
 def _plain_message_in(item: Item, kind: object) -> Item | None:
-    role, content, bare_keys = item.get("role"), item.get("content"), item.keys() == _WORDS
+    role, content = item.get("role"), item.get("content")
+    bare_keys = len(item) == len(_WORDS) and role is not None and content is not None
     if kind != "message" and not bare_keys:
         return None
     if role == "user" and type(content) is list:
-        plain = bare_keys or item.keys() == _MESSAGE
+        plain = bare_keys or len(item) == len(_MESSAGE)
         shown = plain and are_shown(content, "input_text", "input_image")
         return _message_in(item, role) if shown else None
     if bare_keys:
@@ -521,7 +522,7 @@ def _plain_message_in(item: Item, kind: object) -> Item | None:
         return None
     if type(content) is str:
         block = {"type": "text", "text": content}
-        return {"role": role, "content": [block]} if item.keys() == _MESSAGE else None
+        return {"role": role, "content": [block]} if len(item) == len(_MESSAGE) else None
     if type(content) is not list or len(content) != 1 or FOREIGN in item or not is_json(item):
         return None
     part = without_nulls(content[0])
@@ -529,9 +530,9 @@ def _plain_message_in(item: Item, kind: object) -> Item | None:
         return None
     if type(part.get("text")) is not str or "id" not in item:
         return None
-    extra = {key: part[key] for key in part if key not in BARE_TEXT}
-    data = {"part": extra} if extra else {}
-    data["head"] = {key: item[key] for key in item if key not in _WORDS}
+    head, extra = {**item}, {**part}
+    del head["role"], head["content"], extra["type"], extra["text"]
+    data = {"part": extra, "head": head} if extra else {"head": head}
     return {
         "role": role,
         "content": [{"type": "text", "text": part["text"], FOREIGN: {SHAPE: data}}],
@@ -553,10 +554,10 @@ def _call_in(item: Item, call: str) -> Item | None:
     value, data = arguments_in(arguments)
     block: Block = {"type": "tool_use", "id": call, "name": name, "input": value}
     if len(item) > len(_CALL):
-        extra = {key: item[key] for key in item if key not in _CALL}
-        if "content" in extra or FOREIGN in extra or "message" in extra:
+        if "content" in item or FOREIGN in item or "message" in item:
             return None
-        data = {**data, "item": extra}
+        data["item"] = extra = {**item}
+        del extra["type"], extra["call_id"], extra["name"], extra["arguments"]
     if data:
         block[FOREIGN] = {SHAPE: data}
     return {"role": "assistant", "content": [block]}
@@ -619,10 +620,11 @@ def _said_out(block: Block) -> Item | None:
     kind = block.get("type")
     if kind == "tool_use":
         return _call_out(block)
-    if kind == "text" and block.keys() == BARE_TEXT:
+    if kind == "text" and len(block) == len(BARE_TEXT):
         return {"type": "message", "role": "assistant", "content": block["text"]}
     if kind == "thinking":
-        item: Any = own_data(block, SHAPE, "item") if block.keys() == OWN_THOUGHT else None
+        alone = len(block) == len(OWN_THOUGHT) and "thinking" in block
+        item: Any = own_data(block, SHAPE, "item") if alone else None
         whole = type(item) is dict and item.get("type") == "reasoning"
         return dict(item) if whole and item.get("encrypted_content") else None
     own = own_data(block, SHAPE) if kind == "text" and len(block) == 3 else None
@@ -636,7 +638,7 @@ def _said_out(block: Block) -> Item | None:
 
 def _call_out(block: Block) -> dict[str, Any] | None:
     own: Any = {}
-    if block.keys() != BARE_CALL:
+    if len(block) != len(BARE_CALL) or "input" not in block:
         own = own_data(block, SHAPE) if len(block) == 5 else None
         if own is None or not _OF_CALL.issuperset(own):
             return None
@@ -647,9 +649,9 @@ def _call_out(block: Block) -> dict[str, Any] | None:
 
 
 def _output_out(block: Block) -> dict[str, Any] | None:
-    if block.keys() != BARE_RESULT:
+    if len(block) != len(BARE_RESULT):
         return None
-    output = block["content"]
+    output = block.get("content")
     if type(output) is not str:
         output = bare_texts(output, "text", "input_text")
         if output is None:

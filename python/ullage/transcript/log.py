@@ -723,8 +723,8 @@ def entry_in(line: bytes) -> dict[str, Any]:
 
 def iso_of(milliseconds: int) -> str:
     """A time in milliseconds since the epoch as a transcript writes it."""
-    seconds, thousandths = divmod(int(milliseconds), 1000)
-    return f"{_second(seconds)}.{thousandths:03}Z"
+    whole = int(milliseconds)
+    return f"{_second(whole // 1000)}.{whole % 1000:03}Z"
 
 
 @lru_cache(maxsize=1)  # lines that follow each other mostly share it
