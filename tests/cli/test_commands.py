@@ -50,6 +50,15 @@ def test_demo_frees_most_and_keeps_what_matters(tmp_path):
     assert kept == wanted > 0
 
 
+def test_demo_replaces_its_session_and_follows_no_link(tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text("mine")
+    (tmp_path / "session-7.jsonl").symlink_to(other)
+    ullage("demo", "--seed", "7", "--size", "30000", "--directory", tmp_path)
+    assert other.read_text() == "mine"
+    assert (tmp_path / "session-7.jsonl").stat().st_mode & 0o777 == 0o600
+
+
 def test_demo_is_the_same_each_time(tmp_path):
     first = ullage("demo", "--size", "30000", "--directory", tmp_path / "a").stdout
     words = ("demo", "--size", "30000", "--directory", tmp_path / "b")

@@ -226,6 +226,9 @@ def told_again(usage: SummaryUsage) -> Any:
         (SPENT, (10, 900, 80, 7)),
         ({"prompt_tokens": 990, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 900}}, (90, 900, 0, 7)),
         ({"input_tokens": 990, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 900}}, (90, 900, 0, 7)),
+        ({"input_tokens": 12, "cache_read_input_tokens": 40, "prompt_tokens_details": {"cached_tokens": 40}}, (12, 40, 0, 0)),
+        ({"prompt_tokens": 50, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 15}, (5, 30, 15, 0)),
+        ({"prompt_tokens": 50, "input_tokens": 2, "prompt_tokens_details": None}, (50, 0, 0, 0)),
         ({"input_tokens": -1, "output_tokens": None, "cache_read_input_tokens": True}, (0, 0, 0, 0)),
     ],
 )  # fmt: skip

@@ -447,3 +447,14 @@ def test_equal_choices_stand_under_both_messages_again():
     twice = summary_of([*once, said("I look at it. " * 900), user("Go on.")])
     assert once[0]["content"].count(f"{OUTCOME}Decided:") == 2
     assert twice.count(f"{OUTCOME}Decided:") == 2
+
+
+def test_shortened_words_in_the_summary_of_a_whole_log_are_not_read_again():
+    long = [
+        f"Part {n}: " + f"the lease of part {n} is renewed by its owner. " * 60 for n in range(6)
+    ]
+    items = [item for text in long for item in (user(text), said("I see. " * 300))]
+    once = compact(items, keep=0, target_tokens=3_000).messages
+    assert read_user_messages(parse_sections(once[0]["content"])[6]) != long  # they are shortened
+    whole = collect([*items, *once, user("Go on."), said("Yes.")])
+    assert [entry.text for entry in whole.inputs] == [*(text.strip() for text in long), "Go on."]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ullage.compaction import compact
-from ullage.observe.cache_monitor import CacheMonitor
+from ullage.observe.cache_monitor import CacheMonitor, cache_use
 from ullage.observe.events import CacheBroken, CacheReset
 
 BODY: dict[str, Any] = {
@@ -114,6 +114,23 @@ def test_openai_usage_is_read_too():
     assert monitor.received(kept).kind == "kept"
     monitor.sent(more("x"))
     assert monitor.received(usage).reason == "messages"
+
+
+def test_reported_writes_count_where_details_are_missing():
+    monitor, wrote = CacheMonitor(), {"cache_creation_input_tokens": 19_000}
+    usage = {"prompt_tokens": 20_000, "prompt_tokens_details": None, **wrote}
+    monitor.sent(more("a"))
+    assert monitor.received(usage).kind == "first"
+    monitor.sent({**more("a"), "system": "another"})
+    assert monitor.received(usage).kind == "broken"
+
+
+def test_a_prompt_that_openai_counts_holds_what_its_cache_had():
+    apart = {"input_tokens": 12, "cache_read_input_tokens": 40_000}
+    again = {"prompt_tokens_details": {"cached_tokens": 40_000}}
+    assert cache_use({**apart, **again}).prompt == 40_012
+    assert cache_use({"prompt_tokens": 10_000, "cache_read_input_tokens": 8_000}).prompt == 10_000
+    assert cache_use({"prompt_tokens": 5_000, "input_tokens": 20}).prompt == 5_000
 
 
 def test_little_is_no_break_and_no_usage_expects_nothing():

@@ -333,6 +333,20 @@ def test_second_writer_is_kept_out_until_the_first_has_left(path):
     open_log(path).close()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be removed there")
+def test_a_lock_in_a_folder_that_is_no_longer_there_is_an_error(tmp_path):
+    script = "import os; os.rmdir(os.getcwd())\nfrom pathlib import Path\nfrom ullage.transcript.log import locked\nwith locked(Path('.lock')): pass"
+    (tmp_path / "left").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path / "left",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "StoreError" in done.stderr
+
+
 def test_lock_of_a_killed_writer_is_free(path):
     script = """if True:
         import sys, time

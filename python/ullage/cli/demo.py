@@ -12,6 +12,7 @@ from ullage.cli.output import Json, Output, as_json
 from ullage.counting.window import WindowSettings
 from ullage.sessions import compact_session, open_session
 from ullage.sessions.inspected import inspect_opened
+from ullage.sessions.load import write_private
 from ullage.testing import Scenario, scenario, session_file
 
 _NAME = "ullage"
@@ -37,7 +38,7 @@ def demo_command(
     folder.mkdir(parents=True, exist_ok=True)
     example = scenario(seed, tokens=size, model=_MODEL)
     session = folder / f"session-{seed}.jsonl"
-    session.write_bytes(session_file(example).to_bytes())
+    write_private(session, session_file(example).to_bytes())
     before = open_session(session)
     # The default working size of a manager, which the session nearly fills.
     settings = WindowSettings(auto_compact_window=200_000)

@@ -184,8 +184,9 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     name = f"{stamp}-{look.st_mtime_ns % 10**9:09}-{file_stem(trigger or 'unknown')}.jsonl"
     target = folder / name
-    with draft_of(target) as draft:
-        shutil.copyfile(source, draft)
+    with source.open("rb") as held, draft_of(target) as draft:
+        with draft.open("r+b") as copy:
+            shutil.copyfileobj(held, copy)
         # The copy has the original's time, so that the next call sees that nothing is new.
         os.utime(draft, ns=(look.st_atime_ns, look.st_mtime_ns))
         draft.replace(target)

@@ -878,6 +878,7 @@ def _as_of_now(facts: Facts, whole: Facts, stop: int) -> Facts:
         plan_mode=whole.plan_mode,
         later_inputs=len(whole.inputs) - len(facts.inputs),
         now=whole,
+        read={},
     )
 
 

@@ -391,8 +391,11 @@ class Collector:
     def _carry_inputs(self, index: int, numbered: list[tuple[int, str]]) -> None:
         """The user messages that a summary repeats, unless the messages themselves were seen: a log that starts in the middle of a session holds fewer, and what stays before a summary holds others."""
         seen = {entry.text for entry in self._inputs}
-        again = sum(text in seen for _, text in numbered)  # others may be shortened
-        if len(numbered) <= len(seen) and again * 2 > len(numbered):
+        # What is shortened there may be one of these.
+        cut = (text.endswith("…") or sections.LEFT_OUT in text for _, text in numbered)
+        whole = [text for (_, text), shorter in zip(numbered, cut, strict=True) if not shorter]
+        again = sum(text in seen for text in whole)
+        if len(numbered) <= len(self._inputs) and again * 2 >= len(whole):
             return
         for number, text in sorted(numbered, key=itemgetter(0)):
             if text not in seen:

@@ -329,6 +329,8 @@ def read_numbered_messages(section: str) -> list[tuple[int, str]]:
     return rows
 
 
+LEFT_OUT = "characters left out …]"
+"""How a mark ends that stands in place of a part of a text."""
 OUTCOME = "   → "
 """How a line under a message of section 6 begins that says what came of it: no words of the user."""
 _OUTCOME = pattern(rf"{OUTCOME}(?:Reported|Done|Committed|Decided)\b")

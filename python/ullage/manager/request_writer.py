@@ -139,7 +139,7 @@ class RequestWriter:
         same = before if changed is None else changed
         number = machine.request_made(shown, tokens, now_ms)
         marks = self._marked(machine, tokens, changed is not None, same)
-        # By place: fourteen names cost as much as all that is done with them.
+        # By place: names cost as much as all that is done with them.
         return Request(
             messages, shown, number, tokens, self._provider, reports, compaction, extras, parts,
             params, outcome, changed, marks,

@@ -144,8 +144,9 @@ class CacheMonitor:
         prefix, figures = self._of(source), usage or {}
         use = cache_use(figures)
         read = use.read
-        # Of a prompt that OpenAI counts; a server that says nothing of a cache has none.
-        written = use.written if _details(figures) or not use.steps else 0
+        # What is not said is worked out only where a cache is spoken of: a server that says nothing of one has none.
+        worked_out = use.steps and not _details(figures)
+        written = reported_tokens(figures).cache_write if worked_out else use.written
         expected = prefix.cached or 0
         kind, reason = self._judged(prefix, expected, read)
         verdict = CacheVerdict(

@@ -56,17 +56,16 @@ def reported_tokens(usage: Mapping[str, Any]) -> ReportedTokens:
         counts = (whole_count(usage.get(name)) for name in names)
         return next(filter(None, counts), 0)
 
-    prompt, output = (
-        first("input_tokens", "prompt_tokens"),
-        first("output_tokens", "completion_tokens"),
-    )
+    prompt = first("prompt_tokens", "input_tokens")
+    output = first("output_tokens", "completion_tokens")
     read = first("cache_read_input_tokens", "cache_read_tokens")
     written = first("cache_creation_input_tokens", "cache_write_tokens")
+    # OpenAI counts what its cache had and what it took as input too, Anthropic does not; LiteLLM writes both for either.
+    apart = not whole_count(usage.get("prompt_tokens")) and (read or written or not details)
     if details and isinstance(details, Mapping):
-        # OpenAI counts what its cache had and what it took as input too, Anthropic does not.
         read = read or whole_count(details.get("cached_tokens"))
         written = written or whole_count(details.get("cache_write_tokens"))
-    else:
+    if apart:
         prompt += read + written
     return ReportedTokens(prompt, read, written, output)
 

@@ -36,6 +36,8 @@ def _split(block: Mapping[str, Any], chars: int) -> tuple[dict[str, Any], list[d
     if block["type"] == "text":
         parts = pieces(block["text"], chars)
         return {**block, "text": ""}, [{"type": "text_delta", "text": part} for part in parts]
+    if "input" not in block:
+        return {**block}, []
     parts = pieces(orjson.dumps(block["input"]).decode(), chars)
     deltas = [{"type": "input_json_delta", "partial_json": part} for part in parts]
     return {**block, "input": {}}, deltas

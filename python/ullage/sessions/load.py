@@ -340,7 +340,7 @@ def refuse_to_replace(target: Path, *, overwrite: bool) -> None:
     if target.is_dir():
         raise StoreError("is a directory", path=str(target), hint="name a file in it")
     if target.exists() and not overwrite:
-        hint = "name another file, or allow to overwrite it (overwrite=True, --force)"
+        hint = "name another file, or allow this one to be overwritten (overwrite=True, --force)"
         raise StoreError("exists already", path=str(target), hint=hint)
 
 

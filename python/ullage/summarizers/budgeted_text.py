@@ -12,7 +12,7 @@ from operator import add, attrgetter
 from typing import TypeVar
 
 from ullage._start import NamedTuple
-from ullage.facts.sections import quoted
+from ullage.facts.sections import LEFT_OUT, quoted
 
 _MIN_PART = 24
 # Where a text is cut if one of them is in the half of a part that may go: the end of a line or a sentence.
@@ -57,7 +57,7 @@ def shorten(text: str, tokens: int) -> str:
         return one_line(text, max(tokens * 2, _MIN_PART))
     front, back = begin(text, head), end(text, tail)
     missing = len(text) - len(front) - len(back)
-    return f"{front}\n[… {missing} characters left out …]\n{back}"
+    return f"{front}\n[… {missing} {LEFT_OUT}\n{back}"
 
 
 def begin(text: str, chars: int) -> str:

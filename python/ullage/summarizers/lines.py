@@ -1978,7 +1978,8 @@ def written_since(facts: Facts, tasks: Sequence[Task]) -> dict[tuple[bool, str],
     wanted, newest = {name for _, names in named for name in names}, dict[str, int]()
     for file in facts.files if wanted else ():
         for at, text in file.written if not is_aside(file) else ():
-            if any(name in text for name in wanted):
+            # Few names are looked for faster than all that a text has are found.
+            if len(wanted) > MANY_NAMES or any(name in text for name in wanted):
                 for name in wanted.intersection(_CODE_NAME.findall(text)):
                     newest[name] = max(at, newest.get(name, at))
     since = {
@@ -1988,6 +1989,9 @@ def written_since(facts: Facts, tasks: Sequence[Task]) -> dict[tuple[bool, str],
         for task, names in named
     }
     return {key: names for key, names in since.items() if names}
+
+
+MANY_NAMES = 100
 
 
 def _work_units(facts: Facts) -> list[Unit]:

@@ -8,6 +8,7 @@ and what is left out is named by its number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,7 @@ from ullage.facts.rules import (
     rules_of,
     typed_sentences,
 )
-from ullage.facts.sections import user_message
+from ullage.facts.sections import LEFT_OUT, user_message
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import Kind, asks
 from ullage.messages import largest
@@ -185,7 +186,7 @@ class ReadTexts(dict[str, Sentences]):
 
 
 # A mark of an earlier compaction; the next one adds to it.
-_LEFT_OUT = pattern(r"\[… (\d{1,9}) characters left out …\]")
+_LEFT_OUT = pattern(rf"\[… (\d{{1,9}}) {re.escape(LEFT_OUT)}")
 _FIRST = 1 << 20
 _MARK = 9  # tokens of a mark for what is missing
 # Tokens of one message that belong to what is set aside for the user; the rest competes with the other sections.
@@ -240,7 +241,7 @@ def _joined(text: str, spans: Sequence[Span]) -> str:
         gap = text[at:first].strip()
         missing = len(_LEFT_OUT.sub("", gap).strip()) + sum(map(int, _LEFT_OUT.findall(gap)))
         if missing:
-            parts.append(f"[… {missing} characters left out …]")
+            parts.append(f"[… {missing} {LEFT_OUT}")
         parts.append(text[first:last].strip())
         at = last
     return ("\n" if "\n" in text else " ").join(part for part in parts if part)

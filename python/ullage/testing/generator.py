@@ -814,7 +814,7 @@ def _todo(session: MadeSession, steps: list[str], done: int) -> MadeCall:
 
 
 def _fetch(session: MadeSession, title: str) -> MadeCall:
-    url = f"https://docs.example.com/{session.rng.hex(4)}/{title.lower().replace(' ', '-')}"
+    url = f"https://docs.juniper.test/{session.rng.hex(4)}/{title.lower().replace(' ', '-')}"
     session.note("urls", url)
     page = web_page(session.rng, title, session.size())
     return MadeCall("WebFetch", {"url": url, "prompt": f"What does it say about {title}?"}, page)
@@ -936,7 +936,7 @@ def _logs(session: MadeSession) -> Iterator[None]:
     session.act(_bash(session, "tail -n 4000 /var/log/billing.log", log))
     yield
     rows = records(session.rng, session.size())
-    url = f"https://staging.example.com/v1/invoices?tenant={session.rng.below(400)}"
+    url = f"https://staging.juniper.test/v1/invoices?tenant={session.rng.below(400)}"
     session.note("urls", url)
     session.act(_bash(session, f"curl -s '{url}'", rows))
     session.closing = f"The failures of {names['fn']} begin with the connection resets in the log."
@@ -980,7 +980,7 @@ def _search(session: MadeSession) -> Iterator[None]:
     """The provider's own web search, whose blocks pair inside one response."""
     _, names = _asked(session, "research")
     name, title = f"srvtoolu_01{session.rng.token(22)}", "Rate limits"
-    url = f"https://docs.example.com/{session.rng.hex(6)}"
+    url = f"https://docs.juniper.test/{session.rng.hex(6)}"
     session.note("urls", url)
     hit = {"type": "web_search_result", "url": url, "title": title, "page_age": "3 days ago"}
     hit["encrypted_content"] = session.rng.noise(180).hex()

@@ -348,7 +348,7 @@ def locked(path: Path) -> Iterator[None]:
         StoreError: It cannot be opened, or the system has no locks there.
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    while True:
+    for _ in range(_LOCK_TRIES):
         with reported(path):
             with suppress(FileExistsError):
                 path.parent.mkdir(mode=0o700)
@@ -366,6 +366,10 @@ def locked(path: Path) -> Iterator[None]:
                 return
         finally:
             os.close(fd)
+    raise StoreError("is removed whenever it is taken", path=str(path), hint="try again later")
+
+
+_LOCK_TRIES = 1_000  # each follows a removal by somebody else
 
 
 def _is_at(path: Path, fd: int) -> bool:

@@ -371,7 +371,7 @@ class OpenedFile:
             lines = start.split(b"\n", _HEAD_LINES)[passed:_HEAD_LINES] if start else []
             yield from _objects(lines)
             passed += len(lines)
-            if whole:
+            if whole or passed >= _HEAD_LINES:
                 return
 
     @cached_property
