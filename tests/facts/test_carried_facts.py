@@ -397,8 +397,7 @@ def test_what_came_of_messages_is_never_read_as_words_of_the_user(texts, data):
     rows = {number: [OUTCOME + line for line in lines] for number, lines in under.items()}
     both = with_outcomes(section, rows)
     assert read_numbered_messages(both) == before
-    here = {number for number, _ in before}
-    standing = [(number, line) for number in sorted(here & under.keys()) for line in under[number]]
+    standing = [(*message, line) for message in before for line in under.get(message[0], ())]
     assert outcomes_in(both) == (standing, section)
 
 
@@ -417,8 +416,13 @@ def test_what_came_of_messages_stands_under_them_again_after_the_next_compaction
 def test_lines_under_the_messages_of_another_program_are_the_users():
     retold = '   - "paint the kite red"\n   - "and dry it"'
     text = f"This session is being continued from a previous conversation.\n\n1. Primary Request and Intent:\n   A kite.\n\n6. All user messages:\n{retold}\n"
-    items = [{"role": "user", "content": text}, user("and a tail"), said("ok " * 300)]
-    assert "and dry it" in summary_of([*items, user("Go on."), said("I look at it. " * 40)])
+    items = [{"role": "user", "content": text}, user("and a tail"), said("Tail made.")]
+    once = summary_of([*items, user("Go on."), said("I look at it. " * 900)])
+    assert "and dry it" in once
+    assert f"1. and a tail\n{OUTCOME}Reported: Tail made." in once
+    twice = summary_of([user(once), user("Thanks."), said("I look at it. " * 900), user("Go on.")])
+    assert "and dry it" in twice
+    assert "- Reported (message “and a tail”): Tail made." in twice
 
 
 def test_only_what_came_of_messages_is_read_from_under_them():

@@ -348,16 +348,25 @@ def with_outcomes(section: str, outcomes: Mapping[int, Sequence[str]]) -> str:
     return "\n".join([*rows, *under])
 
 
-def outcomes_in(section: str) -> tuple[list[tuple[int, str]], str]:
-    """The lines that `with_outcomes` put there, by the number of the message and without `OUTCOME`, and the section without them."""
-    outcomes: list[tuple[int, str]] = []
+class Outcome(NamedTuple):
+    """A line that says what came of a message, and the message."""
+
+    number: int
+    asked: str
+    words: str
+
+
+def outcomes_in(section: str) -> tuple[list[Outcome], str]:
+    """The lines that `with_outcomes` put there, without `OUTCOME`, and the section without them."""
+    outcomes: list[Outcome] = []
     rows: list[str] = []
-    number = 0
+    begin = -1  # of the rows of the message above
     for line, fenced in fenced_lines(section):
-        if item := None if fenced else _ITEM.match(line):
-            number = int(item[1])
-        if number and not fenced and _OUTCOME.match(line):
-            outcomes.append((number, line.removeprefix(OUTCOME)))
+        if not fenced and _ITEM.match(line):
+            begin = len(rows)
+        if begin >= 0 and not fenced and _OUTCOME.match(line):
+            above = read_numbered_messages("\n".join(rows[begin:]))
+            outcomes += [Outcome(*message, line.removeprefix(OUTCOME)) for message in above[-1:]]
         else:
             rows.append(line)
     return outcomes, "\n".join(rows)

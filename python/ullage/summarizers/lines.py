@@ -38,7 +38,7 @@ from ullage.facts.model import (
     WorkItem,
 )
 from ullage.facts.names import LABELS, NameKind, label_of
-from ullage.facts.sections import OUTCOME, outcomes_in, quoted, read_numbered_messages
+from ullage.facts.sections import OUTCOME, outcomes_in, quoted
 from ullage.facts.words import unfenced
 from ullage.facts.work import FINISHED, details_row, numbered, read_tasks, task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
@@ -1035,19 +1035,17 @@ def _without_number(line: str) -> str:
 
 def earlier_outcomes(facts: Facts) -> list[Unit]:
     """What an earlier summary had under messages, as lines of their own, each about the message with the same words; about none where that is not known any more."""
-    section = facts.previous.section(6) if facts.previous else ""
-    outcomes, _ = outcomes_in(section)
-    texts = dict(read_numbered_messages(section)) if outcomes else {}
+    outcomes, _ = outcomes_in(facts.previous.section(6) if facts.previous else "")
     numbers: dict[str, list[int]] = {}
     for entry in facts.inputs:
         numbers.setdefault(entry.text[:SAME_CHARS], []).append(entry.number)
     units: list[Unit] = []
-    for was, words in outcomes:
+    for was, asked, words in outcomes:
         # Numbers begin again where a part of a conversation was summarised.
-        among = numbers.get(texts.get(was, "")[:SAME_CHARS], [])
+        among = numbers.get(asked[:SAME_CHARS], [])
         about = was if was in among else among[0] if len(among) == 1 else 0
-        asked = one_line(texts.get(was, ""), ASKED_CHARS).replace("”", "'")
-        message = f"message {about}" if about else f"message “{asked}”"
+        short = one_line(asked, ASKED_CHARS).replace("”", "'")
+        message = f"message {about}" if about else f"message “{short}”"
         match = _UNDER.match(words)
         if match:
             more = f"; {match['more']}" if match["more"] else ""
