@@ -253,6 +253,28 @@ def test_no_repair_at_a_cap_of_zero():
     assert KEPT_HEADING not in result.summary_messages[0]["content"]
 
 
+def test_the_state_of_checks_and_repository_is_added_and_not_carried_on():
+    commands = ("make test", "git commit -m 'Cure it'", "make lint")
+    outputs = ("ok", "[main 1a2b3c4] Cure it\n 1 file changed", "a.py:1: error: unused\nFAILED")
+    work = [
+        item
+        for at, (command, output) in enumerate(zip(commands, outputs, strict=True))
+        for item in (
+            {"role": "assistant", "content": [{"type": "tool_use", "id": f"t{at}", "name": "Bash", "input": {"command": command}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{at}", "content": output, "is_error": at == 2}]},
+        )
+    ]  # fmt: skip
+    begun = [{"role": "user", "content": "Cure the lease."}, *work]
+    talk = [{"role": "assistant", "content": "I look at the lease. " * 900}]
+    once = compact([*begun, *talk], summarizer=lambda request: NINE, keep=0).messages
+    kept = once[0]["content"].partition(KEPT_HEADING)[2]
+    assert "- Checks: `make test` → ok, `make lint` → failed\n" in kept
+    assert "- Repository: newest commit 1a2b3c4 on main, no push seen since;" in kept
+    twice = compact([*once, {"role": "user", "content": "Go on."}, *talk], keep=0).messages
+    assert "`make lint` → failed" not in twice[0]["content"]
+    assert "Cure the lease." in twice[0]["content"]
+
+
 # ---- prompt ----------------------------------------------------------------------------------
 
 

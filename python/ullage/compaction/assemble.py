@@ -62,7 +62,13 @@ from ullage.levels.pins import missing_pins, write_pins
 from ullage.messages import BlockView, Item, StoredEntry, message_of, role_of, uuid_of
 from ullage.providers.anthropic import is_manual, is_torn
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
-from ullage.summarizers.extractive import ExtractiveSummarizer, render as extractive_render
+from ullage.summarizers.extractive import (
+    ExtractiveSummarizer,
+    checks,
+    render as extractive_render,
+    repository,
+    running,
+)
 from ullage.summarizers.lines import (
     failure_line,
     file_line,
@@ -192,7 +198,7 @@ MOST_OPEN = 40
 
 # The most important first. Failures are those that were not seen to be resolved.
 _REPAIRED = (
-    "user_messages", "decisions", "changed_files", "rules", "tasks", "closed_tasks", "still_open",
+    "user_messages", "decisions", "state", "changed_files", "rules", "tasks", "closed_tasks", "still_open",
     "failures", "commits", "urls", "read_files", "names",
 )  # fmt: skip
 _SAYS_DONE = pattern(
@@ -327,7 +333,10 @@ def _not_in_rows(facts: Facts, summary: str, flat: str) -> dict[str, list[str]]:
         if work.text not in recorded_work and (work.text in words or _as_open(flat, work.text))
     ]
     still_open = [work for work in facts.still_open if work.text not in recorded_work]
+    # Models seldom say which commit is the newest, and which checks ran before the last edits.
+    states = (state(facts.state) for state in (running, checks, repository))
     return {
+        "state": [f"- {row}" for row in states if row],
         "tasks": [
             task_line(task) for task, title in titled if task.open and (title, True) not in recorded
         ],

@@ -1082,7 +1082,15 @@ def _without_items(pieces: Sequence[str], listed: Mapping[str, bool]) -> Iterato
                 yield piece
 
 
-_FROM_FACTS = (DETAILS, "- Waiting for the user's answer", "- Plan mode is on", *lines.OF_WORK)
+# Lines that say how things stood then.
+_STATES = ("- Not seen to end:", "- Checks:", "- Repository:")
+_FROM_FACTS = (
+    DETAILS,
+    "- Waiting for the user's answer",
+    "- Plan mode is on",
+    *lines.OF_WORK,
+    *_STATES,
+)
 
 
 def _pieces(section: str) -> Iterator[str]:
@@ -1124,7 +1132,7 @@ def _replaced(piece: str, facts: Facts) -> bool:
 
 
 # Lines of section 8 that say nothing once it is the past.
-_OF_THEN = (lines.REMARK, "- Not seen to end:", "- Checks:", "- Repository:")
+_OF_THEN = (lines.REMARK, *_STATES)
 # 4 % of a 200 000 window; the model-written summaries of recorded sessions have 3 000 in the median.
 DEFAULT_TOKENS = 8_000
 MIN_TOKENS = 200  # nine headings need this much: below it nothing useful can be said
