@@ -65,6 +65,7 @@ from ullage.summarizers.budgeted_text import cost, one_line, shorten
 from ullage.summarizers.extractive import (
     ExtractiveSummarizer,
     checks,
+    open_failures,
     render as extractive_render,
     repository,
     running,
@@ -193,7 +194,7 @@ def _media(item: Any) -> list[BlockView]:
 
 
 LONGEST_INPUT = 600  # tokens of one user message in the repair; longer ones lose their middle
-MOST_NAMES = 120
+MOST_NAMES = 40  # readers say of lists of names that they never help
 MOST_OPEN = 40
 
 # The most important first. Failures are those that were not seen to be resolved.
@@ -302,7 +303,7 @@ def _not_in_text(facts: Facts, flat: str) -> dict[str, list[str]]:
         if one_line(d.answer, 300) not in flat
     ]
     files = sorted((f for f in facts.files if f.path not in flat), key=lambda f: -f.last)
-    failures = [f for f in facts.failures if f.fixed_index < 0 and f.line and f.line not in flat]
+    failures = [failure for failure in open_failures(facts) if failure.line not in flat]
     commits = [commit for commit in facts.commits if commit.digest not in flat]
     names = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
     return {

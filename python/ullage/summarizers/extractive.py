@@ -261,6 +261,19 @@ def _committed_as(facts: Facts, failure: FailedCall) -> str:
     return "" if any(map(_GIVES_UP.search, runs)) else commit.digest
 
 
+def open_failures(facts: Facts) -> list[FailedCall]:
+    """Failures that are still to be dealt with, of a call that failed again and again the newest."""
+    newest = {_same_call(failure): failure for failure in facts.failures if failure.line}
+    return [
+        failure
+        for failure in facts.failures
+        if newest.get(_same_call(failure)) is failure
+        and failure.fixed_index < 0
+        and not _committed_as(facts, failure)
+        and not lines.leaves_nothing_to_do(failure.what, failure.line)
+    ]
+
+
 def _same_call(failure: FailedCall) -> tuple[str, ...]:
     tool, _, command = failure.what.partition(" ")
     return (tool, *(tallies.command_parts(command) or [command]))
