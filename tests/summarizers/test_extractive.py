@@ -1913,6 +1913,14 @@ def test_the_cause_of_a_failure_is_what_was_thought_right_after_it():
         assert "(then " not in parse_sections(text)[4]
 
 
+def test_a_mark_of_an_earlier_cut_is_not_cut_itself():
+    text = "Never touch the lease. [… 145 characters left out …] It is mine."
+    shown = {one_line(text, chars) for chars in range(24, len(text) + 1)}
+    whole = "Never touch the lease. [… 145 characters left out …]"
+    assert all(line == "Never touch the lease.…" or line.startswith(whole) for line in shown)
+    assert text in shown
+
+
 def test_an_edit_is_in_the_function_around_it_or_in_none():
     def place(source: str, old: str, new: str = "        changed()", **more) -> str:
         read = [call("Read", 1, file_path="/w/p.py"), answer(1, source)]

@@ -44,7 +44,9 @@ def one_line(text: str, chars: int) -> str:
     # Where it is mostly white space, its beginning is short and yet not all of it.
     if len(line) <= chars and not text[chars * 4 :].strip():
         return line
-    return _words(line, chars - 1) + "…"
+    line = f"{_words(line, chars - 1)}…"
+    mark = line.rfind("[…")  # of an earlier cut, which says nothing in part
+    return f"{line[:mark].rstrip()}…" if mark > 0 and "…]" not in line[mark:] else line
 
 
 def shorten(text: str, tokens: int) -> str:
