@@ -348,7 +348,7 @@ def with_outcomes(section: str, outcomes: Mapping[int, Sequence[str]]) -> str:
     return "\n".join([*rows, *under])
 
 
-class Outcome(NamedTuple):
+class MessageOutcome(NamedTuple):
     """A line that says what came of a message, and the message."""
 
     number: int
@@ -356,9 +356,9 @@ class Outcome(NamedTuple):
     words: str
 
 
-def outcomes_in(section: str) -> tuple[list[Outcome], str]:
+def outcomes_in(section: str) -> tuple[list[MessageOutcome], str]:
     """The lines that `with_outcomes` put there, without `OUTCOME`, and the section without them."""
-    outcomes: list[Outcome] = []
+    outcomes: list[MessageOutcome] = []
     rows: list[str] = []
     begin = -1  # of the rows of the message above
     for line, fenced in fenced_lines(section):
@@ -366,7 +366,9 @@ def outcomes_in(section: str) -> tuple[list[Outcome], str]:
             begin = len(rows)
         if begin >= 0 and not fenced and _OUTCOME.match(line):
             above = read_numbered_messages("\n".join(rows[begin:]))
-            outcomes += [Outcome(*message, line.removeprefix(OUTCOME)) for message in above[-1:]]
+            outcomes += [
+                MessageOutcome(*message, line.removeprefix(OUTCOME)) for message in above[-1:]
+            ]
         else:
             rows.append(line)
     return outcomes, "\n".join(rows)
