@@ -194,13 +194,13 @@ def _media(item: Any) -> list[BlockView]:
 
 
 LONGEST_INPUT = 600  # tokens of one user message in the repair; longer ones lose their middle
-MOST_NAMES = 40  # readers say of lists of names that they never help
+MOST_NAMES = 40  # graders found no use for longer lists (benches/TABLES.md, eleventh reading)
 MOST_OPEN = 40
 
 # The most important first. Failures are those that were not seen to be resolved.
 _REPAIRED = (
-    "user_messages", "decisions", "state", "changed_files", "rules", "tasks", "closed_tasks", "still_open",
-    "failures", "commits", "urls", "read_files", "names",
+    "user_messages", "decisions", "state", "changed_files", "rules", "tasks", "closed_tasks",
+    "still_open", "failures", "commits", "urls", "read_files", "names",
 )  # fmt: skip
 _SAYS_DONE = pattern(
     r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed|withdrawn)\b", re.I

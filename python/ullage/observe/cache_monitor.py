@@ -145,8 +145,7 @@ class CacheMonitor:
         use = cache_use(figures)
         read = use.read
         # What is not said is worked out only where a cache is spoken of: a server that says nothing of one has none.
-        worked_out = use.steps and not _details(figures)
-        written = reported_tokens(figures).cache_write if worked_out else use.written
+        written = use.written if _details(figures) else reported_tokens(figures).cache_write
         expected = prefix.cached or 0
         kind, reason = self._judged(prefix, expected, read)
         verdict = CacheVerdict(

@@ -191,14 +191,12 @@ def errors(facts: Facts) -> list[Unit]:
     passed = [run for run in facts.state.commands if run.ok and tallies.CHECKS.search(run.text)]
     outputs = {(step.index, step.line): step for step in facts.steps if step.output}
     newest = {lines.failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
-    # Of a call that failed again and again the newest says what is still wrong.
-    calls = [_same_call(failure) for failure in telling]
-    last = {call: at for at, call in enumerate(calls)}
+    newest_of = _newest_by_call(telling)
     dated: list[lines.Dated] = []
     for plain, at in sorted(newest.items(), key=itemgetter(1)):
         failure, age = telling[at], count - at
         ended = failure.fixed_index >= 0
-        if not ended and last[calls[at]] > at:
+        if not ended and newest_of[_same_call(failure)] is not failure:
             continue
         # What was refused and then done after all says nothing any more, nor what the user's words tell.
         open_still = lines.is_open_failure(plain) and not (failure.feedback and ended)
@@ -263,15 +261,19 @@ def _committed_as(facts: Facts, failure: FailedCall) -> str:
 
 def open_failures(facts: Facts) -> list[FailedCall]:
     """Failures that are still to be dealt with, of a call that failed again and again the newest."""
-    newest = {_same_call(failure): failure for failure in facts.failures if failure.line}
+    newest = _newest_by_call([failure for failure in facts.failures if failure.line])
     return [
         failure
-        for failure in facts.failures
-        if newest.get(_same_call(failure)) is failure
-        and failure.fixed_index < 0
+        for failure in sorted(newest.values(), key=attrgetter("index"))
+        if failure.fixed_index < 0
         and not _committed_as(facts, failure)
         and not lines.leaves_nothing_to_do(failure.what, failure.line)
     ]
+
+
+def _newest_by_call(failures: Sequence[FailedCall]) -> dict[tuple[str, ...], FailedCall]:
+    """Of a call that failed again and again the newest says what is still wrong."""
+    return {_same_call(failure): failure for failure in failures}
 
 
 def _same_call(failure: FailedCall) -> tuple[str, ...]:

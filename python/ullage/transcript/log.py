@@ -366,7 +366,7 @@ def locked(path: Path) -> Iterator[None]:
                 return
         finally:
             os.close(fd)
-    raise StoreError("is removed whenever it is taken", path=str(path), hint="try again later")
+    raise StoreError("was removed each time it was opened", path=str(path), hint="try again later")
 
 
 _LOCK_TRIES = 1_000  # each follows a removal by somebody else

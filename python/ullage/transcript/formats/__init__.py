@@ -296,7 +296,7 @@ _BOM = b"\xef\xbb\xbf"
 """What editors on some systems put in front of a file; no part of its text."""
 
 _HEAD_BYTES = (1 << 14, 1 << 18)
-"""How much of a file is read, and again where that says nothing."""
+"""How much of a file is read, and how much where more lines are wanted than that holds."""
 
 _HEAD_LINES = 40
 """Enough to know a format: every known one names itself in its first lines."""
