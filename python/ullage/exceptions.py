@@ -43,6 +43,19 @@ class UllageError(Exception):
         if hint:
             self.add_note(f"hint: {hint}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Subclasses take other arguments than the text: a copy, as from another process, is not made of them again.
+        return _as_raised, (type(self), self.args, self.__dict__)
+
+
+def _as_raised(
+    kind: type[UllageError], args: tuple[object, ...], fields: dict[str, object]
+) -> UllageError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
 
 class InvalidMessage(UllageError, ValueError):
     """A message or entry has a form that no provider accepts.

@@ -253,17 +253,66 @@ def test_no_repair_at_a_cap_of_zero():
     assert KEPT_HEADING not in result.summary_messages[0]["content"]
 
 
-def test_the_state_of_checks_and_repository_is_added_and_not_carried_on():
-    commands = ("make test", "git commit -m 'Cure it'", "make lint")
-    outputs = ("ok", "[main 1a2b3c4] Cure it\n 1 file changed", "a.py:1: error: unused\nFAILED")
-    work = [
+def ran(*runs: tuple[str, str, bool]) -> list[dict]:
+    """Commands with their outputs, and whether they failed."""
+    return [
         item
-        for at, (command, output) in enumerate(zip(commands, outputs, strict=True))
+        for at, (command, output, failed) in enumerate(runs)
         for item in (
             {"role": "assistant", "content": [{"type": "tool_use", "id": f"t{at}", "name": "Bash", "input": {"command": command}}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{at}", "content": output, "is_error": at == 2}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{at}", "content": output, "is_error": failed}]},
         )
     ]  # fmt: skip
+
+
+def test_messages_stand_in_their_order_and_the_newest_once():
+    newest = {"role": "user", "content": "Then compare file 1 with file 3."}
+    talk = [*conversation(4), newest, *ran(("diff f1 f3", "equal", False))]
+    result, _, _ = compacted(lambda request: NINE, items=talk)
+    text = result.summary_messages[0]["content"]
+    places = [text.index(f"User message {n}. Look at file {n - 1}") for n in (1, 2, 3, 4)]
+    assert places == sorted(places)
+    assert text.count("Then compare file 1 with file 3.") == 1
+    again = collect([*result.messages, *conversation(1)])
+    assert [entry.text for entry in again.inputs][4:] == ["Then compare file 1 with file 3.", "Look at file 0"]  # fmt: skip
+
+
+def test_of_failures_those_are_added_that_are_still_to_be_dealt_with():
+    work = ran(
+        ("git cat-file -t 0a1b2c", "fatal: git cat-file: could not get object info", True),
+        ("pytest tests/a.py", "FAILED tests/a.py::test_one - assert 1 == 2", True),
+        ("pytest", "12 passed", False),
+        ("cargo build", "error[E0425]: cannot find value `lease`", True),
+    )
+    text = repair(collect([*conversation(1), *work]), "nothing", tokens=5_000).text
+    failed = [row for row in text.split("\n") if " failed: " in row]
+    assert [row.partition(" failed")[0] for row in failed] == ["- `Bash cargo build`"]
+
+
+def test_files_are_named_under_their_folder_and_known_after_the_next_compaction():
+    edits = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": f"e{n}", "name": "Edit", "input": {"file_path": f"/work/service/src/part{n}.py", "old_string": "a", "new_string": "b"}}]}
+        if half
+        else {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"e{n}", "content": "ok"}]}
+        for n in range(3)
+        for half in (1, 0)
+    ]  # fmt: skip
+    result, _, _ = compacted(lambda request: NINE, items=[*conversation(3), *edits])
+    text = result.summary_messages[0]["content"]
+    assert "\n- Changed under `/work/service/src/`: part0.py, part1.py, part2.py\n" in text
+    assert "\n- Read: /w/f0.py, /w/f1.py, /w/f2.py\n" in text
+    twice, _, _ = compacted(lambda request: NINE, items=[*result.messages, *conversation(2)])
+    assert "part0.py, part1.py, part2.py" in twice.summary_messages[0]["content"]
+    by_code = compact([*result.messages, *conversation(2)], keep=0)
+    assert "part0.py, part1.py, part2.py" in by_code.summary_messages[0]["content"]
+
+
+def test_the_state_of_checks_and_repository_is_added_and_not_carried_on():
+    work = ran(
+        ("make test", "ok", False),
+        ("git commit -m 'Cure it'", "[main 1a2b3c4] Cure it\n 1 file changed", False),
+        ("make lint", "a.py:1: error: unused\nFAILED", True),
+    )
     begun = [{"role": "user", "content": "Cure the lease."}, *work]
     talk = [{"role": "assistant", "content": "I look at the lease. " * 900}]
     once = compact([*begun, *talk], summarizer=lambda request: NINE, keep=0).messages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ from ullage.facts.rules import rules_of
 from ullage.facts.sections import (
     BRIEF_OPENING,
     CLOSING,
+    FILES_READ,
     KEPT_HEADING,
     KEPT_INPUT,
     NEWEST,
@@ -71,8 +73,9 @@ from ullage.summarizers.extractive import (
     running,
 )
 from ullage.summarizers.lines import (
-    failure_line,
-    file_line,
+    DELETED,
+    changed_line,
+    changed_paths,
     holds_rule,
     rule_line,
     shown,
@@ -196,6 +199,7 @@ def _media(item: Any) -> list[BlockView]:
 LONGEST_INPUT = 600  # tokens of one user message in the repair; longer ones lose their middle
 MOST_NAMES = 40  # graders found no use for longer lists (benches/TABLES.md, eleventh reading)
 MOST_OPEN = 40
+FILES_TOKENS = 400  # of the files that were changed, and of those that were read and are not named
 
 # The most important first. Failures are those that were not seen to be resolved.
 _REPAIRED = (
@@ -216,7 +220,7 @@ class SummaryRepair(NamedTuple):
 
 
 def repair(
-    facts: Facts, summary: str, *, tokens: int, user_tokens: int | None = None
+    facts: Facts, summary: str, *, tokens: int, user_tokens: int | None = None, newest: str = ""
 ) -> SummaryRepair:
     """What the summary lost of the facts, within a cap; over it, the least important kinds are left out.
 
@@ -225,9 +229,10 @@ def repair(
         summary: As the summarizer wrote it.
         tokens: The cap, in UTF-8 bytes / 4; 0: nothing is appended.
         user_tokens: Of that, most for the user's messages; `None`: no limit but the cap.
+        newest: The user's message that stands whole after the summary, and so not in the repair; empty: none does.
     """
     flat = " ".join(summary.split())
-    lost = _not_in_text(facts, flat) | _not_in_rows(facts, summary, flat)
+    lost = _not_in_text(facts, flat, newest) | _not_in_rows(facts, summary, flat)
     room, user_room = tokens - cost(KEPT_HEADING), tokens if user_tokens is None else user_tokens
     rows: list[str] = []
     appended: dict[str, int] = {}
@@ -245,6 +250,8 @@ def repair(
             room -= price
             user_room -= price * words
             appended[kind] = appended.get(kind, 0) + 1
+        if kind == "user_messages":  # the first kind: chosen from the newest, read in their order
+            rows.reverse()
     return SummaryRepair("\n".join([KEPT_HEADING, *rows]) if rows else "", appended, left_out)
 
 
@@ -290,30 +297,32 @@ def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") 
     ]
 
 
-def _not_in_text(facts: Facts, flat: str) -> dict[str, list[str]]:
+def _not_in_text(facts: Facts, flat: str, newest: str) -> dict[str, list[str]]:
     """By kind: rows for what the text of a summary, on one line, does not hold; the newest first where room is short."""
     inputs = [
         KEPT_INPUT + user_message(number, shorten(entry.text, LONGEST_INPUT))
         for number, entry in enumerate(facts.inputs, 1)
-        if " ".join(entry.text.split()) not in flat
+        if " ".join(entry.text.split()) not in flat and entry.text.strip() != newest.strip()
     ]
     decisions = [
         f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”"
         for d in facts.decisions
         if one_line(d.answer, 300) not in flat
     ]
-    files = sorted((f for f in facts.files if f.path not in flat), key=lambda f: -f.last)
-    failures = [failure for failure in open_failures(facts) if failure.line not in flat]
+    files = sorted((f for f in facts.files if f.path not in flat), key=lambda f: f.last)
+    changed = [path for path in changed_paths(facts) if path.removesuffix(DELETED) not in flat]
+    read = [f.path for f in files if not f.changed and posixpath.basename(f.path) not in flat]
+    failures = [line for failure, line in open_failures(facts).items() if failure.line not in flat]
     commits = [commit for commit in facts.commits if commit.digest not in flat]
     names = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
     return {
         "user_messages": inputs[::-1],  # their numbers keep the order
         "decisions": decisions,
-        "changed_files": [file_line(file) for file in files if file.changed],
-        "failures": [failure_line(failure) for failure in failures[::-1]],
+        "changed_files": [*filter(None, changed_line(changed, FILES_TOKENS).split("\n"))],
+        "failures": failures[::-1],
         "commits": [f"- Committed {c.digest} on {c.branch}: {c.subject}" for c in commits[::-1]],
         "urls": [f"- {url}" for url in facts.urls[::-1] if url not in flat],
-        "read_files": [file_line(file) for file in files if not file.changed],
+        "read_files": [*filter(None, changed_line(read, FILES_TOKENS, FILES_READ).split("\n"))],
         "names": [f"- Names: {', '.join(names[at : at + 20])}" for at in range(0, len(names), 20)],
     }
 
@@ -452,7 +461,13 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     words = state.job.policy.summary.user_messages_max_tokens
     fixed = SummaryRepair("", {}, 0)
     if cap:
-        fixed = repair(state.facts.removed, accepted.text, tokens=cap, user_tokens=words)
+        fixed = repair(
+            state.facts.removed,
+            accepted.text,
+            tokens=cap,
+            user_tokens=words,
+            newest=state.newest_input,
+        )
     # For a target no rule gives way, and the newest message stands whole in any case.
     most, newest = None, state.newest_input
     if room is None:

@@ -35,6 +35,8 @@ that readers of Claude Code's logs look for; the second one is only Ullage's."""
 BRIEF_OPENING = f"{_CONTINUED}, summarised:"  # the same where there is hardly any room
 # Heading of the part that follows the sections; its lines were copied from the log.
 KEPT_HEADING = "## Kept by code"
+# How its lines begin, and those of section 3, which name files that were changed, or only read.
+FILES_CHANGED, FILES_READ = "- Changed", "- Read"
 # Prefix of a user message's row there; these rows come first, the newest at the front.
 KEPT_INPUT = "User message "
 # Line after the ninth section of Ullage's summary message; notes to the model follow it.
@@ -176,8 +178,9 @@ def parse_summary(text: str) -> Previous:
     written, _, by_code = body.partition(f"\n{KEPT_HEADING}\n")
     parsed = _parse_notes(written) if holds_notes(text) else parse_sections(written)
     inputs, remaining = _kept_by_code(by_code)
-    if parsed and remaining:
-        parsed[5] = "\n".join(filter(None, (parsed.get(5, ""), remaining)))
+    for row in remaining if parsed else ():
+        section = 3 if row.startswith((FILES_CHANGED, FILES_READ)) else 5
+        parsed[section] = f"{parsed.get(section, '')}\n{row}".lstrip("\n")
     texts, numbers = tuple(text for _, text in inputs), tuple(number for number, _ in inputs)
     sections = tuple(sorted(parsed.items()))
     return Previous(body, sections, kept_inputs=texts, kept_numbers=numbers)
@@ -226,7 +229,7 @@ def _parse_notes(body: str) -> dict[int, str]:
     return {number: "\n".join(lines).strip("\n") for number, lines in lines_by_number.items()}
 
 
-def _kept_by_code(text: str) -> tuple[list[tuple[int, str]], str]:
+def _kept_by_code(text: str) -> tuple[list[tuple[int, str]], list[str]]:
     """The user messages that code appended to a summary with their numbers, oldest first, and its other lines."""
     rows: list[str] = []
     remaining: list[str] = []
@@ -245,7 +248,7 @@ def _kept_by_code(text: str) -> tuple[list[tuple[int, str]], str]:
             remaining.append(line)
     rows.sort(key=lambda row: int(re.match(r"\d*", row)[0] or 0))  # type: ignore[index]
     messages = [message for row in rows for message in read_numbered_messages(row)]
-    return messages, "\n".join(remaining)
+    return messages, remaining
 
 
 _OPENS_TEXT = pattern(r"^(`{3,})text\s*$")

@@ -28,6 +28,8 @@ from ullage.facts.model import Command, Facts, FailedCall, Name, ToolStep, UserI
 from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
 from ullage.facts.sections import (
+    FILES_CHANGED,
+    FILES_READ,
     HEADINGS,
     OUTCOME,
     fenced_lines,
@@ -188,7 +190,7 @@ def errors(facts: Facts) -> list[Unit]:
     causes, repeated = lines.causes_of(facts), set[str]()
     announced = lines.edit_purposes(facts).said_at
     below = lines.PairSet([lines.newest_thoughts(facts), *lines.newest_texts(facts)])
-    passed = [run for run in facts.state.commands if run.ok and tallies.CHECKS.search(run.text)]
+    passed = _passed(facts)
     outputs = {(step.index, step.line): step for step in facts.steps if step.output}
     newest = {lines.failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
     newest_of = _newest_by_call(telling)
@@ -259,16 +261,24 @@ def _committed_as(facts: Facts, failure: FailedCall) -> str:
     return "" if any(map(_GIVES_UP.search, runs)) else commit.digest
 
 
-def open_failures(facts: Facts) -> list[FailedCall]:
-    """Failures that are still to be dealt with, of a call that failed again and again the newest."""
-    newest = _newest_by_call([failure for failure in facts.failures if failure.line])
-    return [
-        failure
-        for failure in sorted(newest.values(), key=attrgetter("index"))
-        if failure.fixed_index < 0
-        and not _committed_as(facts, failure)
-        and not lines.leaves_nothing_to_do(failure.what, failure.line)
-    ]
+def _passed(facts: Facts) -> list[Command]:
+    """Tests, linters and builds that ran without a failure, oldest first."""
+    return [run for run in facts.state.commands if run.ok and tallies.CHECKS.search(run.text)]
+
+
+def open_failures(facts: Facts) -> dict[FailedCall, str]:
+    """Failures that are still to be dealt with, oldest first, and the line of each; of a call that failed again and again the newest.
+
+    Not those that a wider check has gone through since, nor of calls that only looked.
+    """
+    newest, passed = _newest_by_call([f for f in facts.failures if f.line]), _passed(facts)
+    ordered = sorted(newest.values(), key=attrgetter("index"))
+    open_lines = {
+        failure: lines.failure_line(failure, passed=passed)
+        for failure in ordered
+        if failure.fixed_index < 0 and not _committed_as(facts, failure)
+    }
+    return {failure: line for failure, line in open_lines.items() if lines.is_open_failure(line)}
 
 
 def _newest_by_call(failures: Sequence[FailedCall]) -> dict[tuple[str, ...], FailedCall]:
@@ -1138,7 +1148,7 @@ MOST_TITLE = 60  # characters of a line that ends with a colon and says nothing 
 
 
 def _replaced(piece: str, facts: Facts) -> bool:
-    if piece.startswith(lines.CHANGED):
+    if piece.startswith((FILES_CHANGED, FILES_READ)):  # written again from what is known now
         return True
     path = _PATH.search(piece.split("\n", 1)[0])
     if path is None or piece.startswith((lines.DECLARED, lines.ANNOUNCED)):  # what was done then

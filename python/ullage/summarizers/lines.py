@@ -38,7 +38,7 @@ from ullage.facts.model import (
     WorkItem,
 )
 from ullage.facts.names import LABELS, NameKind, label_of
-from ullage.facts.sections import OUTCOME, outcomes_in, quoted
+from ullage.facts.sections import FILES_CHANGED, OUTCOME, outcomes_in, quoted
 from ullage.facts.words import unfenced
 from ullage.facts.work import FINISHED, details_row, numbered, read_tasks, task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, aged, cost, inline, joined, one_line, shorten
@@ -484,7 +484,6 @@ def carried_failure(piece: str, facts: Facts) -> str:
 
 # ---- changed files in one line ------------------------------------------------------------------
 
-CHANGED = "- Changed"  # begins a line that is written again from what is known now
 _LINE = pattern(r"^- Changed(?: under `([^`\n]+)`)?: (.*)$")
 _OWN = pattern(r"^- `([^`\n]+)`: (?:[^\n]*\b)?(?:edited|written|deleted)\b")
 DELETED = " (deleted)"
@@ -510,14 +509,14 @@ def changed_paths(facts: Facts) -> list[str]:
     return [path + mark for path, mark in marks.items()]
 
 
-def changed_line(paths: Sequence[str], tokens: int) -> str:
+def changed_line(paths: Sequence[str], tokens: int, head: str = FILES_CHANGED) -> str:
     """The paths on one line or two, the newest where not all fit; those under one folder without its name."""
     base = _folder(paths)
     under = [path.removeprefix(base) for path in paths if base and path.startswith(base)]
     others = [path for path in paths if not base or not path.startswith(base)]
     lines: list[str] = []
-    for head, group in ((f"{CHANGED}: ", others), (f"{CHANGED} under `{base}`: ", under)):
-        if line := _fitting(head, group, tokens):
+    for begin, group in ((f"{head}: ", others), (f"{head} under `{base}`: ", under)):
+        if line := _fitting(begin, group, tokens):
             lines.append(line)
             tokens -= cost(line)
     return "\n".join(lines)
