@@ -44,14 +44,21 @@ COLUMNS = (
 ROWS = {
     "idle turn": (OURS,),
     "idle turn by length": ("ullage, at 90,000 messages",),
-    "body": (OURS, "ullage, at 30,000 messages"),
+    "body": (OURS, "ullage, at 30,000 messages", "ullage, with a log"),
     "view": (OURS,),
     "acting turn": (OURS,),
+    "first request": (OURS,),
     "compaction": (OURS,),
     "inspect of a file": (OURS,),
     "compaction of a file": (OURS,),
     "fleet": (OURS, "ullage, one thread"),
+    "fleet compaction": (OURS, "ullage, one thread"),
     "start": (OURS,),
+    "commands": (
+        OURS,
+        "ullage, a hook after a compaction",
+        "ullage, the gateway to its first answer",
+    ),
 }
 """Of the table of what users call: of which operations, and which of Ullage's ways; `body` stands for `body: gemini` and all its like."""
 
