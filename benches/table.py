@@ -54,11 +54,7 @@ ROWS = {
     "fleet": (OURS, "ullage, one thread"),
     "fleet compaction": (OURS, "ullage, one thread"),
     "start": (OURS,),
-    "commands": (
-        OURS,
-        "ullage, a hook after a compaction",
-        "ullage, the gateway to its first answer",
-    ),
+    "commands": (OURS,),
 }
 """Of the table of what users call: of which operations, and which of Ullage's ways; `body` stands for `body: gemini` and all its like."""
 

@@ -607,12 +607,14 @@ def _as_they_end(
 MOST_SENT = 16
 
 
-def _each(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def _results_of(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     return [*map(work, items)]
 
 
 def _threads(workers: int, work: Callable[..., Any]) -> tuple[Executor, Callable[..., Any]]:
-    return ThreadPoolExecutor(workers, thread_name_prefix="ullage-batch"), partial(_each, work)
+    return ThreadPoolExecutor(workers, thread_name_prefix="ullage-batch"), partial(
+        _results_of, work
+    )
 
 
 def _processes(workers: int, work: Callable[..., Any]) -> tuple[Executor, Callable[..., Any]]:
@@ -631,7 +633,7 @@ def _begin_process(work: Callable[..., Any]) -> None:
 
 
 def _in_process(items: Sequence[Any]) -> list[Any]:
-    return _each(_work_here[0], items)
+    return _results_of(_work_here[0], items)
 
 
 def _end_with_caller() -> None:

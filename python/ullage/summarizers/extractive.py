@@ -269,7 +269,7 @@ def _passed(facts: Facts) -> list[Command]:
 def open_failures(facts: Facts) -> dict[FailedCall, str]:
     """Failures that are still to be dealt with, oldest first, and the line of each; of a call that failed again and again the newest.
 
-    Not those that a wider check has gone through since, nor of calls that only looked.
+    Not those after which a wider check passed, nor of calls that only looked.
     """
     newest, passed = _newest_by_call([f for f in facts.failures if f.line]), _passed(facts)
     ordered = sorted(newest.values(), key=attrgetter("index"))
