@@ -265,16 +265,39 @@ def ran(*runs: tuple[str, str, bool]) -> list[dict]:
     ]  # fmt: skip
 
 
-def test_messages_stand_in_their_order_and_the_newest_once():
-    newest = {"role": "user", "content": "Then compare file 1 with file 3."}
+LONG = "Then compare file 1 with file 3. " + "They differ by a byte order mark. " * 90
+
+
+@pytest.mark.parametrize("said", ["Then compare file 1 with file 3.", LONG.strip()])
+def test_messages_stand_in_their_order_and_a_long_newest_once(said):
+    newest = {"role": "user", "content": said}
     talk = [*conversation(4), newest, *ran(("diff f1 f3", "equal", False))]
     result, _, _ = compacted(lambda request: NINE, items=talk)
     text = result.summary_messages[0]["content"]
     places = [text.index(f"User message {n}. Look at file {n - 1}") for n in (1, 2, 3, 4)]
     assert places == sorted(places)
-    assert text.count("Then compare file 1 with file 3.") == 1
+    assert text.count(said) == (2 if len(said) < 100 else 1)
+    assert text.count("They differ by") < 110
     again = collect([*result.messages, *conversation(1)])
-    assert [entry.text for entry in again.inputs][4:] == ["Then compare file 1 with file 3.", "Look at file 0"]  # fmt: skip
+    assert [entry.text for entry in again.inputs][4:] == [said, "Look at file 0"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["First do the tests", "Fix the lease and continue", "continue"],
+        ["continue", "fix the lease", "continue"],
+        ["Please look at the lease code of the worker first", "ok, delete the old lease code too", "ok"],
+        ["Look at what the worker does with the lease at night", "Look at what the worker does with the lease at noon"],
+    ],
+)  # fmt: skip
+def test_no_message_is_lost_to_one_like_it(said):
+    long = {"role": "assistant", "content": "I look at the lease. " * 400}
+    talk = [item for text in said for item in ({"role": "user", "content": text}, long)]
+    result, _, _ = compacted(lambda request: NINE, items=talk)
+    assert [entry.text for entry in collect(result.messages).inputs] == said
+    again, _, _ = compacted(lambda request: NINE, items=[*result.messages, *talk])
+    assert [entry.text for entry in collect(again.messages).inputs] == [*said, *said]
 
 
 def test_of_failures_those_are_added_that_are_still_to_be_dealt_with():
@@ -286,7 +309,11 @@ def test_of_failures_those_are_added_that_are_still_to_be_dealt_with():
     )
     text = repair(collect([*conversation(1), *work]), "nothing", tokens=5_000).text
     failed = [row for row in text.split("\n") if " failed: " in row]
-    assert [row.partition(" failed")[0] for row in failed] == ["- `Bash cargo build`"]
+    assert [row.partition(" failed")[0] for row in failed] == [
+        "- `Bash cargo build`",
+        "- `Bash pytest tests/a.py`",
+    ]
+    assert failed[1].endswith("; since then `pytest` → ok")
 
 
 def test_files_are_named_under_their_folder_and_known_after_the_next_compaction():
@@ -301,10 +328,41 @@ def test_files_are_named_under_their_folder_and_known_after_the_next_compaction(
     text = result.summary_messages[0]["content"]
     assert "\n- Changed under `/work/service/src/`: part0.py, part1.py, part2.py\n" in text
     assert "\n- Read: /w/f0.py, /w/f1.py, /w/f2.py\n" in text
+    assert result.report.facts_appended["changed_files"] == 3
     twice, _, _ = compacted(lambda request: NINE, items=[*result.messages, *conversation(2)])
     assert "part0.py, part1.py, part2.py" in twice.summary_messages[0]["content"]
     by_code = compact([*result.messages, *conversation(2)], keep=0)
     assert "part0.py, part1.py, part2.py" in by_code.summary_messages[0]["content"]
+
+
+def test_files_take_what_room_there_is_and_the_others_are_counted():
+    work = [
+        item
+        for n in range(200)
+        for item in (
+            {"role": "assistant", "content": [{"type": "tool_use", "id": f"e{n}", "name": "Edit", "input": {"file_path": f"/work/service/src/part{n}.py", "old_string": "a", "new_string": "b"}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"e{n}", "content": "ok"}]},
+        )
+    ]  # fmt: skip
+    facts = collect([{"role": "user", "content": "Rename it."}, *work])
+    for room in (60, 300, 5_000):
+        fixed = repair(facts, "nothing", tokens=room)
+        named = fixed.appended["changed_files"]
+        assert 0 < named < 200
+        assert f"… {200 - named} more, part" in fixed.text
+        assert fixed.left_out >= 200 - named
+
+
+def test_what_a_model_says_was_changed_is_no_path():
+    said = NINE.replace(
+        "Something of files and code sections.",
+        "- Changed: the lease timeout, the retry count\n- `parse_config()`: edited to return None",
+    )
+    assert "retry count" in said
+    once, _, _ = compacted(lambda request: said)
+    twice, _, _ = compacted(lambda request: NINE, items=[*once.messages, *conversation(2)])
+    assert "retry count" not in twice.summary_messages[0]["content"]
+    assert "parse_config()" not in twice.summary_messages[0]["content"]
 
 
 def test_the_state_of_checks_and_repository_is_added_and_not_carried_on():

@@ -238,7 +238,7 @@ def test_a_good_summary_is_installed_and_completed_by_code():
     result = compact(conversation(), keep=0, summarizer=lambda request: NINE)
     text = text_of_summary(result)
     assert "Something about pending tasks." in text
-    assert result.report.facts_appended["user_messages"] == 7  # the newest stands after the summary
+    assert result.report.facts_appended["user_messages"] == 8
     assert "Request number 3: look at file3.py" in text
 
 

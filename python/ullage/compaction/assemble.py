@@ -37,6 +37,7 @@ from ullage.facts.rules import rules_of
 from ullage.facts.sections import (
     BRIEF_OPENING,
     CLOSING,
+    FILES_CHANGED,
     FILES_READ,
     KEPT_HEADING,
     KEPT_INPUT,
@@ -206,6 +207,7 @@ _REPAIRED = (
     "user_messages", "decisions", "state", "changed_files", "rules", "tasks", "closed_tasks",
     "still_open", "failures", "commits", "urls", "read_files", "names",
 )  # fmt: skip
+_FILES = {"changed_files": FILES_CHANGED, "read_files": FILES_READ}
 _SAYS_DONE = pattern(
     r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed|withdrawn)\b", re.I
 )
@@ -229,7 +231,7 @@ def repair(
         summary: As the summarizer wrote it.
         tokens: The cap, in UTF-8 bytes / 4; 0: nothing is appended.
         user_tokens: Of that, most for the user's messages; `None`: no limit but the cap.
-        newest: The user's message that stands whole after the summary, and so not in the repair; empty: none does.
+        newest: The user's message that stands whole after the summary where it is too long for the repair; empty: none does.
     """
     flat = " ".join(summary.split())
     lost = _not_in_text(facts, flat, newest) | _not_in_rows(facts, summary, flat)
@@ -241,6 +243,15 @@ def repair(
         if kind == "rules":
             rules = _lost_rules(facts, "\n".join([summary, KEPT_HEADING, *rows]), by_code=False)
             lost[kind] = [rule_line(rule) for rule in rules]
+        if kind in _FILES and lost[kind]:  # as many as there is room for, on a line or two
+            line = changed_line(lost[kind], min(FILES_TOKENS, room), _FILES[kind])
+            named = sum(row.count(", ") + 1 - row.count(": … ") for row in line.split("\n") if row)
+            left_out += len(lost[kind]) - named
+            if line:
+                rows.append(line)
+                room -= cost(line)
+                appended[kind] = named
+            continue
         for row in lost[kind]:
             price, words = cost(row), kind == "user_messages"
             if price > (min(room, user_room) if words else room):
@@ -298,11 +309,14 @@ def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") 
 
 
 def _not_in_text(facts: Facts, flat: str, newest: str) -> dict[str, list[str]]:
-    """By kind: rows for what the text of a summary, on one line, does not hold; the newest first where room is short."""
+    """By kind: rows for what the text of a summary, on one line, does not hold, the newest first where room is short; of files the paths, the newest last."""
+    count = len(facts.inputs)
     inputs = [
         KEPT_INPUT + user_message(number, shorten(entry.text, LONGEST_INPUT))
+        if number < count or entry.text != newest or cost(newest) <= LONGEST_INPUT
+        else KEPT_INPUT + user_message(number, shorten(entry.text, SAID_AGAIN))
         for number, entry in enumerate(facts.inputs, 1)
-        if " ".join(entry.text.split()) not in flat and entry.text.strip() != newest.strip()
+        if " ".join(entry.text.split()) not in flat
     ]
     decisions = [
         f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”"
@@ -310,7 +324,14 @@ def _not_in_text(facts: Facts, flat: str, newest: str) -> dict[str, list[str]]:
         if one_line(d.answer, 300) not in flat
     ]
     files = sorted((f for f in facts.files if f.path not in flat), key=lambda f: f.last)
-    changed = [path for path in changed_paths(facts) if path.removesuffix(DELETED) not in flat]
+    changed_here = {file.path for file in facts.files if file.changed}
+    changed = [
+        path
+        for path in changed_paths(facts)
+        # A model's own summary may say in such words what else was changed.
+        if (bare := path.removesuffix(DELETED)) in changed_here or ("/" in bare and " " not in bare)
+        if bare not in flat
+    ]
     read = [f.path for f in files if not f.changed and posixpath.basename(f.path) not in flat]
     failures = [line for failure, line in open_failures(facts).items() if failure.line not in flat]
     commits = [commit for commit in facts.commits if commit.digest not in flat]
@@ -318,11 +339,11 @@ def _not_in_text(facts: Facts, flat: str, newest: str) -> dict[str, list[str]]:
     return {
         "user_messages": inputs[::-1],  # their numbers keep the order
         "decisions": decisions,
-        "changed_files": [*filter(None, changed_line(changed, FILES_TOKENS).split("\n"))],
+        "changed_files": changed,
         "failures": failures[::-1],
         "commits": [f"- Committed {c.digest} on {c.branch}: {c.subject}" for c in commits[::-1]],
         "urls": [f"- {url}" for url in facts.urls[::-1] if url not in flat],
-        "read_files": [*filter(None, changed_line(read, FILES_TOKENS, FILES_READ).split("\n"))],
+        "read_files": read,
         "names": [f"- Names: {', '.join(names[at : at + 20])}" for at in range(0, len(names), 20)],
     }
 

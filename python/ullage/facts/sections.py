@@ -37,7 +37,7 @@ BRIEF_OPENING = f"{_CONTINUED}, summarised:"  # the same where there is hardly a
 KEPT_HEADING = "## Kept by code"
 # How its lines begin, and those of section 3, which name files that were changed, or only read.
 FILES_CHANGED, FILES_READ = "- Changed", "- Read"
-# Prefix of a user message's row there; these rows come first, the newest at the front.
+# Prefix of a user message's row there; these rows come first, in their order.
 KEPT_INPUT = "User message "
 # Line after the ninth section of Ullage's summary message; notes to the model follow it.
 CLOSING = "[End of the summary]"

@@ -29,7 +29,6 @@ from ullage.facts.names import LINES
 from ullage.facts.rules import SearchedPatterns
 from ullage.facts.sections import (
     FILES_CHANGED,
-    FILES_READ,
     HEADINGS,
     OUTCOME,
     fenced_lines,
@@ -267,18 +266,15 @@ def _passed(facts: Facts) -> list[Command]:
 
 
 def open_failures(facts: Facts) -> dict[FailedCall, str]:
-    """Failures that are still to be dealt with, oldest first, and the line of each; of a call that failed again and again the newest.
-
-    Not those after which a wider check passed, nor of calls that only looked.
-    """
+    """Failures that are still to be dealt with, oldest first, and the line of each; of a call that failed again and again the newest. Not those of calls that only looked."""
     newest, passed = _newest_by_call([f for f in facts.failures if f.line]), _passed(facts)
-    ordered = sorted(newest.values(), key=attrgetter("index"))
-    open_lines = {
+    return {
         failure: lines.failure_line(failure, passed=passed)
-        for failure in ordered
-        if failure.fixed_index < 0 and not _committed_as(facts, failure)
+        for failure in sorted(newest.values(), key=attrgetter("index"))
+        if failure.fixed_index < 0
+        and not _committed_as(facts, failure)
+        and not lines.says_nothing_open(failure)
     }
-    return {failure: line for failure, line in open_lines.items() if lines.is_open_failure(line)}
 
 
 def _newest_by_call(failures: Sequence[FailedCall]) -> dict[tuple[str, ...], FailedCall]:
@@ -1148,7 +1144,7 @@ MOST_TITLE = 60  # characters of a line that ends with a colon and says nothing 
 
 
 def _replaced(piece: str, facts: Facts) -> bool:
-    if piece.startswith((FILES_CHANGED, FILES_READ)):  # written again from what is known now
+    if piece.startswith(FILES_CHANGED):  # written again from what is known now
         return True
     path = _PATH.search(piece.split("\n", 1)[0])
     if path is None or piece.startswith((lines.DECLARED, lines.ANNOUNCED)):  # what was done then

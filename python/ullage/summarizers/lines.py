@@ -2089,11 +2089,16 @@ def failure_line(
     head = f"{head} failed: {inline(failure.line, chars)}{why}"
     if ended:
         return f"{head}; later succeeded{f', after changes to {paths}' if paths else ''}"
-    looked = tallies.only_looks(failure.what.partition(" ")[2])
-    if looked or leaves_nothing_to_do(failure.what, failure.line):
+    if says_nothing_open(failure):
         return head
     edited = f"edited since: {paths}; " if paths and tallies.CHECKS.search(failure.what) else ""
     return f"{head}; {edited}{_passed_since(failure, passed) or open_as}"
+
+
+def says_nothing_open(failure: FailedCall) -> bool:
+    """Whether the call only looked at something, or what it names is not there."""
+    looked = tallies.only_looks(failure.what.partition(" ")[2])
+    return looked or leaves_nothing_to_do(failure.what, failure.line)
 
 
 def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
