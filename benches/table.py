@@ -52,7 +52,6 @@ ROWS = {
     "inspect of a file": (OURS,),
     "compaction of a file": (OURS,),
     "fleet": (OURS, "ullage, one thread"),
-    "fleet compaction": (OURS, "ullage, one thread"),
     "start": (OURS,),
     "commands": (OURS,),
 }

@@ -31,7 +31,7 @@ import ullage
 from tests.clients.test_hooks import compacted
 from tests.kit.transcripts import Layout, session_file
 from ullage import ContextManager, validate
-from ullage.batch import RowTask, Status, find_transcripts, inspect_file, run_batch
+from ullage.batch import find_transcripts, inspect_file, run_batch
 from ullage.providers import openai_chat, openai_responses
 from ullage.sessions import compact_session, open_session
 from ullage.testing import scenario
@@ -42,7 +42,7 @@ LENGTHS = (100, 1_000, 10_000, 90_000)
 """Messages of the conversations that idle turns are timed at; Anthropic's API takes at most 100,000 in a request."""
 ACTING_WINDOW = 160_000
 TURNS = 100
-FILES, COMPACTED_FILES, LARGE_MB, SMALL_MB = 160, 100, 8, 4
+FILES, LARGE_MB, SMALL_MB = 160, 8, 4
 LONG_BODIES = 30_000
 """Messages; more take minutes, and 90,000 as Anthropic's server answers are over the 32 MB that it takes."""
 LONG_RUN = 6
@@ -384,39 +384,13 @@ def file_compaction(folder: Path) -> Operation:
     return Operation("compact of a session file, without a model", "MB/s", size, contending(runs))
 
 
-def sessions(place: Path, count: int) -> Path:
-    """A folder with so many session files of 0.9 MB."""
-    place.mkdir()
-    for number in range(count):
-        made = session_file(scenario(number, turns=12), layout=Layout())
-        (place / f"{number}.jsonl").write_bytes(made.to_bytes())
-    return place
-
-
-def fleet_compaction(folder: Path) -> Operation:
-    """On a clock, as `ullage batch compact` does it; the start of processes is part of it."""
-    found = find_transcripts([sessions(folder / "fleet", COMPACTED_FILES)])
-
-    def written(engine: Any, workers: int) -> dict[str, bytes]:
-        output = folder / "compacted"
-        task = RowTask(action="compact", output=str(output), overwrite=True).report
-        done = run_batch(task, found, engine=engine, workers=workers, records=True)
-        assert {each.status for each in done} == {Status.DONE}
-        return {path.name: path.read_bytes() for path in output.iterdir()}
-
-    assert written("threads", 1) == written("threads", 2) == written("processes", 2)
-    runs: dict[str, Callable[[], Any]] = {
-        OURS: lambda: written("processes", 2),
-        "ullage, one thread": lambda: written("threads", 1),
-        "ullage, two threads": lambda: written("threads", 2),
-    }
-    title = f"compact of {COMPACTED_FILES} files, two processes"
-    return Operation(title, "files a second", COMPACTED_FILES, contending(runs), rounds=1)
-
-
 def fleet(folder: Path) -> Operation:
     """On a clock: two threads take as much of the processors as one, or more."""
-    place = sessions(folder / "fleet", FILES)
+    place = folder / "fleet"
+    place.mkdir()
+    for number in range(FILES):
+        made = session_file(scenario(number, turns=12), layout=Layout())
+        (place / f"{number}.jsonl").write_bytes(made.to_bytes())
     found = find_transcripts([place])
 
     def reports(workers: int) -> dict[Any, Any]:
@@ -535,9 +509,6 @@ OPERATIONS: dict[str, Planned] = {
     "compaction of a file": Planned(file_compaction, (OURS, PARSED)),
     "fleet": Planned(
         fleet, (OURS, "ullage, one thread", "ullage, two processes", PARSED), time.perf_counter
-    ),
-    "fleet compaction": Planned(
-        fleet_compaction, (OURS, "ullage, one thread", "ullage, two threads"), time.perf_counter
     ),
     "start": Planned(
         start,

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import multiprocessing
 import os
-import signal
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-    wait,
-)
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -402,18 +392,9 @@ class Manifest:
         return record
 
     def add(
-        self,
-        task: str,
-        path: str,
-        *,
-        size: int,
-        changed: int,
-        record: Mapping[str, Any],
-        written: bool = False,
+        self, task: str, path: str, *, size: int, changed: int, record: Mapping[str, Any]
     ) -> None:
         """Append a record as one line, whole or not at all, unless it is there already.
-
-        `written`: another process has appended it; it is only remembered.
 
         Raises:
             StoreError: It cannot be written.
@@ -422,7 +403,7 @@ class Manifest:
         line.update(record)
         if self._records.get((task, path)) == line:
             return
-        if self.path is not None and not written:
+        if self.path is not None:
             data = orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS) + b"\n"
             # As private as the transcripts whose paths and sizes it holds.
             private = partial(os.open, mode=0o600)
@@ -487,7 +468,6 @@ def run_batch(
     *,
     name: str = "",
     workers: int = 2,
-    engine: Literal["threads", "processes"] = "threads",
     manifest: Manifest | None = None,
     retry_failed: bool = False,
     records: bool = False,
@@ -495,17 +475,14 @@ def run_batch(
     """Run a task over files; a file that fails does not stop the others.
 
     Files that an earlier run finished come first, then the others as they finish. At most twice as many files as
-    workers (of processes: groups of at most 16) are started before the caller takes a result. If the caller stops early, files in
-    progress are finished, and the manifest has everything that was done.
+    workers are started before the caller takes a result. If the caller stops early, files in progress are finished, and the manifest
+    has everything that was done.
 
     Args:
-        task: Called with one file, on a thread or in a process; returns plain data.
+        task: Called with one file, on a thread; returns plain data.
         files: From `find_transcripts`.
         name: The task with its options, the key in the manifest; empty: the task's own name.
-        workers: Threads or processes, 1 to 64.
-        engine: `processes` are faster for many files, above all for tasks other than `inspect_file`, of which threads do one at a time;
-            they take some 60 MB each and half a second to begin, a task that can be pickled (such as `RowTask.report`) and, in a
-            script, `if __name__ == "__main__":`.
+        workers: Threads, 1 to 64.
         manifest: Results of earlier runs; `None`: none.
         retry_failed: Whether to retry files that failed before.
         records: Whether the task takes a second argument, to call with its report before its output is put in place, so that
@@ -515,37 +492,28 @@ def run_batch(
         Each file once.
 
     Raises:
-        InvalidPolicy: A number of workers out of range, or no such engine.
+        InvalidPolicy: A number of workers out of range.
         StoreError: The manifest cannot be written.
-        UllageError: A worker process was ended, as by a system without memory.
     """
-    if engine not in _POOLS:
-        raise InvalidPolicy("engine", engine, f"must be one of {', '.join(_POOLS)}")
     if not 1 <= workers <= MAX_WORKERS:
         raise InvalidPolicy("workers", workers, f"must be from 1 to {MAX_WORKERS}")
     key = name or getattr(task, "__name__", "task")
     book = _Book(Manifest() if manifest is None else manifest, key, retry_failed)
-    # A process writes into the manifest, but needs nothing of what is in it.
-    written = _Book(Manifest(book.manifest.path), key) if engine == "processes" else book
-    work = partial(_one, task, written, records)
-    return _run(files, book, work, engine, workers)
+    return _run(files, book, partial(_one, task, book, records), workers)
 
 
 def _run(
     files: Sequence[TranscriptFile],
     book: _Book,
-    work: Callable[[TranscriptFile], tuple[Done, _Mark]],
-    engine: str,
+    work: Callable[[TranscriptFile], Done],
     workers: int,
 ) -> Generator[Done, None, None]:
     earlier = {file: done for file in files if (done := book.earlier(file.path, _mark(file.path)))}
     yield from earlier.values()
-    left = [file for file in files if file not in earlier]
-    for done, mark in _as_they_end(engine, workers, work, left):
-        yield book.keep(done, mark, written=True)
+    yield from _on_threads(work, [file for file in files if file not in earlier], workers)
 
 
-def _one(task: Task, book: _Book, records: bool, file: TranscriptFile) -> tuple[Done, _Mark]:
+def _one(task: Task, book: _Book, records: bool, file: TranscriptFile) -> Done:
     """Run a task on a file, and record it: a caller that stops may take no result of what is in progress.
 
     The next run would refuse to replace output that it does not know.
@@ -560,7 +528,7 @@ def _one(task: Task, book: _Book, records: bool, file: TranscriptFile) -> tuple[
         done = Done(file.path, Status.DONE, dict(report))
     except (UllageError, OSError) as exc:
         done = Done(file.path, Status.FAILED, failure_of(exc))
-    return book.keep(done, mark), mark
+    return book.keep(done, mark)
 
 
 _Mark: TypeAlias = tuple[int, int]
@@ -575,26 +543,19 @@ def _mark(path: Path) -> _Mark:
     return stat.st_size, stat.st_mtime_ns
 
 
-def _as_they_end(
-    engine: str, workers: int, work: Callable[[Item], Result], items: Sequence[Item]
+def _on_threads(
+    work: Callable[[Item], Result], items: Iterable[Item], workers: int
 ) -> Generator[Result, None, None]:
-    """What work returns for each item, as it ends; at most twice as many, or groups of them, as workers begin before the caller takes one."""
-    pool, do = _POOLS[engine](workers, work)
-    # To send a file and to take its result takes a process longer than to count it.
-    size = 1 if engine == "threads" else max(min(len(items) // (8 * workers), MOST_SENT), 1)
-    left = iter([items[at : at + size] for at in range(0, len(items), size)])
-    begun: list[Future[list[Result]]] = []
+    """What work returns for each item, as it ends; at most twice as many as workers begin before the caller takes one."""
+    left = iter(items)
+    pool = ThreadPoolExecutor(workers or None, thread_name_prefix="ullage-batch")
+    begun: set[Future[Result]] = set()
     try:
-        begun = [pool.submit(do, group) for group in islice(left, 2 * workers)]
+        begun = {pool.submit(work, item) for item in islice(left, 2 * (workers or 8))}
         while begun:
-            ended, _ = wait(begun, return_when=FIRST_COMPLETED)
-            results = [future.result() for future in begun if future in ended]
-            begun = [future for future in begun if future not in ended]
-            begun += [pool.submit(do, group) for group in islice(left, len(ended))]
-            yield from chain.from_iterable(results)
-    except BrokenProcessPool as exc:
-        hint = "run it again: what is done is in the manifest; fewer workers need less memory"
-        raise UllageError("a worker process was ended from outside", hint=hint) from exc
+            ended, begun = wait(begun, return_when=FIRST_COMPLETED)
+            begun |= {pool.submit(work, item) for item in islice(left, len(ended))}
+            yield from sorted([future.result() for future in ended], key=attrgetter("path"))
     finally:
         # A caller that stops early, or is interrupted, waits only for what is in progress.
         pool.shutdown(wait=True, cancel_futures=True)
@@ -602,49 +563,6 @@ def _as_they_end(
             failure = None if future.cancelled() else future.exception()
             if isinstance(failure, StoreError):  # the manifest could not be written
                 raise failure
-
-
-MOST_SENT = 16
-
-
-def _results_of(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    return [*map(work, items)]
-
-
-def _threads(workers: int, work: Callable[..., Any]) -> tuple[Executor, Callable[..., Any]]:
-    return ThreadPoolExecutor(workers, thread_name_prefix="ullage-batch"), partial(
-        _results_of, work
-    )
-
-
-def _processes(workers: int, work: Callable[..., Any]) -> tuple[Executor, Callable[..., Any]]:
-    context = multiprocessing.get_context("spawn")  # not by fork: the caller may have threads
-    return ProcessPoolExecutor(workers, context, _begin_process, (work,)), _in_process
-
-
-_work_here: list[Callable[..., Any]] = []
-"""In a process of a pool: its work, which is sent once, since a policy takes longer to send than a file to count."""
-
-
-def _begin_process(work: Callable[..., Any]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller decides what is finished
-    threading.Thread(target=_end_with_caller, daemon=True).start()
-    _work_here.append(work)
-
-
-def _in_process(items: Sequence[Any]) -> list[Any]:
-    return _results_of(_work_here[0], items)
-
-
-def _end_with_caller() -> None:
-    """A pool's process waits for work forever, also of a caller that was killed."""
-    caller = multiprocessing.parent_process()
-    if caller is not None:
-        caller.join()
-        os._exit(1)
-
-
-_POOLS = {"threads": _threads, "processes": _processes}
 
 
 def failure_of(exc: Exception) -> dict[str, str]:
@@ -659,7 +577,7 @@ class _Book:
 
     manifest: Manifest
     task: str
-    retry_failed: bool = False
+    retry_failed: bool
 
     def earlier(self, path: Path | str, mark: _Mark) -> Done | None:
         """What an earlier run did with a file; `None` if it is to be done again, as where its output is missing."""
@@ -672,12 +590,10 @@ class _Book:
             return None
         return Done(path, Status.FAILED if failed else Status.KEPT, record["report"])
 
-    def keep(self, done: Done, mark: _Mark, *, written: bool = False) -> Done:
+    def keep(self, done: Done, mark: _Mark) -> Done:
         record = {"status": str(done.status), "report": dict(done.report)}
         path, (size, changed) = _key(done.path), mark
-        self.manifest.add(
-            self.task, path, size=size, changed=changed, record=record, written=written
-        )
+        self.manifest.add(self.task, path, size=size, changed=changed, record=record)
         return done
 
 
@@ -828,7 +744,7 @@ def write_table(path: str, rows: Iterable[BatchRow]) -> None:
         write_whole(Path(path), data)
 
 
-EngineName: TypeAlias = Literal["threads", "processes", "daft", "ray"]
+EngineName: TypeAlias = Literal["threads", "daft", "ray"]
 
 _PER_TASK = 16  # rows: few, so that a large file delays only these
 
@@ -843,29 +759,28 @@ def run_rows(
     Args:
         places: Each with `path` and `relative`; the largest first, so that no large one is left at the end.
         task: What is done.
-        engine: `threads`; `processes`, see `run_batch`; `daft`: processes of this machine, or Ray where `daft.set_runner_ray` was called or
+        engine: `threads`; `daft`: processes of this machine, or Ray where `daft.set_runner_ray` was called or
             `DAFT_RUNNER=ray` is set; `ray`: Ray Data.
-        workers: Threads or processes; 0: one per processor. The other engines decide themselves.
+        workers: Threads; 0: one per processor. The other engines decide themselves.
 
     Raises:
         InvalidPolicy: No such engine.
         MissingExtra: It is not installed.
     """
-    others = {"daft": _daft, "ray": _ray}
-    if engine not in {**_POOLS, **others}:
-        raise InvalidPolicy("engine", engine, f"must be one of {', '.join([*_POOLS, *others])}")
-    if not places:
-        return iter(())
-    if engine in others:
-        return others[engine](places, task)
-    return _as_they_end(engine, workers or os.cpu_count() or 1, partial(_row_at, task), places)
+    engines = {"threads": _threads, "daft": _daft, "ray": _ray}
+    if engine not in engines:
+        raise InvalidPolicy("engine", engine, f"must be one of {', '.join(engines)}")
+    return engines[engine](places, task, workers) if places else iter(())
 
 
-def _row_at(task: RowTask, place: Place) -> BatchRow:
-    return task.row(place["path"], place.get("relative", ""))
+def _threads(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
+    def work(place: Place) -> BatchRow:
+        return task.row(place["path"], place.get("relative", ""))
+
+    return _on_threads(work, places, workers)
 
 
-def _daft(places: Sequence[Place], task: RowTask) -> Iterator[BatchRow]:
+def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
     daft, arrow = extra_module("daft", "daft"), extra_module("pyarrow", "daft")
     kind = arrow.struct(list(arrow_schema()))
 
@@ -882,7 +797,7 @@ def _daft(places: Sequence[Place], task: RowTask) -> Iterator[BatchRow]:
     yield from (BatchRow(**place["row"]) for place in done.iter_rows())
 
 
-def _ray(places: Sequence[Place], task: RowTask) -> Iterator[BatchRow]:
+def _ray(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
     data, arrow = extra_module("ray.data", "ray"), extra_module("pyarrow", "ray")
 
     def work(table: Any) -> Any:

@@ -45,7 +45,7 @@ def batch_command(
     output: Annotated[str | None, Parameter(alias=("-o", "--out"))] = None,
     manifest: Path | None = None,
     workers: Annotated[int, Parameter(alias="-w")] = 2,
-    engine: EngineName | None = None,
+    engine: EngineName = "threads",
     table: str | None = None,
     csv: Path | None = None,
     provider: str = "anthropic",
@@ -65,8 +65,8 @@ def batch_command(
         output: compact: the folder or address to write to; without it, a dry run
         manifest: where finished files are recorded, so that the next run skips them; default: ullage-batch.jsonl.manifest
             in the output folder, none for inspect
-        workers: threads or processes
-        engine: where it runs; default: threads, for many local files processes; daft and ray need their extra
+        workers: threads
+        engine: where it runs; daft and ray need their extra
         table: a Parquet file or address, with a row per file
         csv: a CSV file, with a row per file
         provider: validate: whose rules apply
@@ -107,20 +107,16 @@ def batch_command(
     if action == "validate":
         name += f" provider={provider}"
     options: dict[str, Any] = {"workers": workers, "manifest": book, "retry_failed": retry}
-    remote = any(map(is_remote, [*paths, output or ""]))
-    if engine != "daft" and engine != "ray" and not remote:
+    if engine == "threads" and not any(map(is_remote, [*paths, output or ""])):
         files = find_transcripts(paths, pattern=pattern)
         files = [file for file in files if file.path != book.path]
         count = len(files)
-        chosen_engine = engine or ("processes" if count >= MANY_FILES[action] else "threads")
-        running = run_batch(
-            task.report, files, name=name, records=True, engine=chosen_engine, **options
-        )
+        running = run_batch(task.report, files, name=name, records=True, **options)
     else:
         places = find_places(paths, pattern=pattern)
         places = [place for place in places if place.path != str(book.path)]
         count = len(places)
-        running = run_places(task, places, name=name, engine=engine or "threads", **options)
+        running = run_places(task, places, name=name, engine=engine, **options)
     results: list[Done] = []
     try:
         title = f"{action} {counted(count, 'file')}"
@@ -141,17 +137,6 @@ def batch_command(
     else:
         _show(out, results, _COLUMNS[action])
     return 1 if any(done.status == Status.FAILED for done in results) else 0
-
-
-# Files from which processes are faster than threads, though they take half a second to begin: three actions run
-# almost wholly in Python, of which only one thread runs at a time.
-MANY_FILES: dict[str, int] = {
-    "compact": 40,
-    "replay": 40,
-    "validate": 200,
-    "inspect": 1_000,
-    "count": 1_000,
-}
 
 
 @contextmanager
