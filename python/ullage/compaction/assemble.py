@@ -310,11 +310,10 @@ def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") 
 
 def _not_in_text(facts: Facts, flat: str, newest: str) -> dict[str, list[str]]:
     """By kind: rows for what the text of a summary, on one line, does not hold, the newest first where room is short; of files the paths, the newest last."""
-    count = len(facts.inputs)
+    last = facts.inputs[-1].text if facts.inputs else ""
+    most = {len(facts.inputs): SAID_AGAIN} if last == newest and cost(last) > LONGEST_INPUT else {}
     inputs = [
-        KEPT_INPUT + user_message(number, shorten(entry.text, LONGEST_INPUT))
-        if number < count or entry.text != newest or cost(newest) <= LONGEST_INPUT
-        else KEPT_INPUT + user_message(number, shorten(entry.text, SAID_AGAIN))
+        KEPT_INPUT + user_message(number, shorten(entry.text, most.get(number, LONGEST_INPUT)))
         for number, entry in enumerate(facts.inputs, 1)
         if " ".join(entry.text.split()) not in flat
     ]
