@@ -12,6 +12,7 @@ import pytest
 
 from tests.kit import result_of, ullage
 from tests.kit.transcripts import Layout, session_file
+from ullage.batch import run_batch
 from ullage.testing import scenario
 
 pytest.importorskip("cyclopts")
@@ -50,6 +51,23 @@ def test_compact_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
     other = ullage("batch", "compact", folder, "-o", tmp_path, "--keep", "1000", "--json")
     assert other.returncode == 1
     assert result_of(other)["totals"]["failed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "workers"), [(["count"], 2), (["validate"], 1), (["validate", "-w", "3"], 3)]
+)
+def test_one_thread_where_two_are_slower(folder, monkeypatch, capsys, words, workers) -> None:
+    from ullage.cli import batch, main
+
+    asked = []
+
+    def noted(*args, **options):
+        asked.append(options["workers"])
+        return run_batch(*args, **options)
+
+    monkeypatch.setattr(batch, "run_batch", noted)
+    assert main(["batch", *words, str(folder), "--json"]) == 0
+    assert asked == [workers]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
