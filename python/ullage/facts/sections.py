@@ -178,9 +178,11 @@ def parse_summary(text: str) -> Previous:
     written, _, by_code = body.partition(f"\n{KEPT_HEADING}\n")
     parsed = _parse_notes(written) if holds_notes(text) else parse_sections(written)
     inputs, remaining = _kept_by_code(by_code)
-    for row in remaining if parsed else ():
-        section = 3 if row.startswith((FILES_CHANGED, FILES_READ)) else 5
-        parsed[section] = f"{parsed.get(section, '')}\n{row}".lstrip("\n")
+    of_files = [row for row in remaining if row.startswith((FILES_CHANGED, FILES_READ))]
+    others = [row for row in remaining if not row.startswith((FILES_CHANGED, FILES_READ))]
+    for section, rows in ((3, of_files), (5, others)) if parsed else ():
+        if rows:
+            parsed[section] = "\n".join(filter(None, (parsed.get(section, ""), *rows)))
     texts, numbers = tuple(text for _, text in inputs), tuple(number for number, _ in inputs)
     sections = tuple(sorted(parsed.items()))
     return Previous(body, sections, kept_inputs=texts, kept_numbers=numbers)
