@@ -65,7 +65,7 @@ def batch_command(
         output: compact: the folder or address to write to; without it, a dry run
         manifest: where finished files are recorded, so that the next run skips them; default: ullage-batch.jsonl.manifest
             in the output folder, none for inspect
-        workers: threads; default: 2, and 1 where more are slower
+        workers: threads; default: 2, and 1 to compact, replay or validate local files
         engine: where it runs; daft and ray need their extra
         table: a Parquet file or address, with a row per file
         csv: a CSV file, with a row per file
@@ -142,7 +142,8 @@ def batch_command(
     return 1 if any(done.status == Status.FAILED for done in results) else 0
 
 
-# Almost all Python, of which one thread runs at a time: on local files two threads take 1.1 to 1.7 times as long as one.
+# Almost all Python, of which one thread runs at a time: of 40 to 200 local files of 0.9 MB two threads compact 0.8 to 1.0 times as many in
+# a second as one, validate 0.8 to 0.9 and replay 0.6.
 ONE_AT_A_TIME = ("compact", "replay", "validate")
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ullage._engine import core
@@ -75,8 +76,8 @@ from ullage.summarizers.extractive import (
 )
 from ullage.summarizers.lines import (
     DELETED,
-    changed_line,
     changed_paths,
+    files_line,
     holds_rule,
     rule_line,
     shown,
@@ -231,7 +232,8 @@ def repair(
         summary: As the summarizer wrote it.
         tokens: The cap, in UTF-8 bytes / 4; 0: nothing is appended.
         user_tokens: Of that, most for the user's messages; `None`: no limit but the cap.
-        newest: The user's message that stands whole after the summary where it is too long for the repair; empty: none does.
+        newest: The user's newest message, of which the repair has only a little where it is too long: it stands whole after the
+            summary then. Empty: it does not.
     """
     flat = " ".join(summary.split())
     lost = _not_in_text(facts, flat, newest) | _not_in_rows(facts, summary, flat)
@@ -244,8 +246,7 @@ def repair(
             rules = _lost_rules(facts, "\n".join([summary, KEPT_HEADING, *rows]), by_code=False)
             lost[kind] = [rule_line(rule) for rule in rules]
         if kind in _FILES and lost[kind]:  # as many as there is room for, on a line or two
-            line = changed_line(lost[kind], min(FILES_TOKENS, room), _FILES[kind])
-            named = sum(row.count(", ") + 1 - row.count(": … ") for row in line.split("\n") if row)
+            line, named = files_line(_FILES[kind], lost[kind], min(FILES_TOKENS, room))
             left_out += len(lost[kind]) - named
             if line:
                 rows.append(line)
@@ -310,11 +311,12 @@ def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") 
 
 def _not_in_text(facts: Facts, flat: str, newest: str) -> dict[str, list[str]]:
     """By kind: rows for what the text of a summary, on one line, does not hold, the newest first where room is short; of files the paths, the newest last."""
-    last = facts.inputs[-1].text if facts.inputs else ""
-    most = {len(facts.inputs): SAID_AGAIN} if last == newest and cost(last) > LONGEST_INPUT else {}
+    limits = [LONGEST_INPUT] * len(facts.inputs)
+    if limits and facts.inputs[-1].text == newest and cost(newest) > LONGEST_INPUT:
+        limits[-1] = SAID_AGAIN
     inputs = [
-        KEPT_INPUT + user_message(number, shorten(entry.text, most.get(number, LONGEST_INPUT)))
-        for number, entry in enumerate(facts.inputs, 1)
+        KEPT_INPUT + user_message(number, shorten(entry.text, limit))
+        for number, (entry, limit) in enumerate(zip(facts.inputs, limits, strict=True), 1)
         if " ".join(entry.text.split()) not in flat
     ]
     decisions = [
@@ -322,7 +324,6 @@ def _not_in_text(facts: Facts, flat: str, newest: str) -> dict[str, list[str]]:
         for d in facts.decisions
         if one_line(d.answer, 300) not in flat
     ]
-    files = sorted((f for f in facts.files if f.path not in flat), key=lambda f: f.last)
     changed_here = {file.path for file in facts.files if file.changed}
     changed = [
         path
@@ -331,12 +332,16 @@ def _not_in_text(facts: Facts, flat: str, newest: str) -> dict[str, list[str]]:
         if (bare := path.removesuffix(DELETED)) in changed_here or ("/" in bare and " " not in bare)
         if bare not in flat
     ]
-    read = [f.path for f in files if not f.changed and posixpath.basename(f.path) not in flat]
+    read = [
+        file.path
+        for file in sorted(facts.files, key=attrgetter("last"))
+        if not file.changed and posixpath.basename(file.path) not in flat
+    ]
     failures = [line for failure, line in open_failures(facts).items() if failure.line not in flat]
     commits = [commit for commit in facts.commits if commit.digest not in flat]
     names = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
     return {
-        "user_messages": inputs[::-1],  # their numbers keep the order
+        "user_messages": inputs[::-1],
         "decisions": decisions,
         "changed_files": changed,
         "failures": failures[::-1],

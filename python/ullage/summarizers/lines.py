@@ -509,17 +509,24 @@ def changed_paths(facts: Facts) -> list[str]:
     return [path + mark for path, mark in marks.items()]
 
 
-def changed_line(paths: Sequence[str], tokens: int, head: str = FILES_CHANGED) -> str:
-    """The paths on one line or two, the newest where not all fit; those under one folder without its name."""
+def changed_line(paths: Sequence[str], tokens: int) -> str:
+    """The files that were changed, as `files_line`."""
+    return files_line(FILES_CHANGED, paths, tokens)[0]
+
+
+def files_line(head: str, paths: Sequence[str], tokens: int) -> tuple[str, int]:
+    """The paths on one line or two, the newest where not all fit, and how many they are; those under one folder without its name."""
     base = _folder(paths)
     under = [path.removeprefix(base) for path in paths if base and path.startswith(base)]
     others = [path for path in paths if not base or not path.startswith(base)]
-    lines: list[str] = []
+    lines, named = list[str](), 0
     for begin, group in ((f"{head}: ", others), (f"{head} under `{base}`: ", under)):
-        if line := _fitting(begin, group, tokens):
+        line, count = _fitting(begin, group, tokens)
+        if line:
             lines.append(line)
             tokens -= cost(line)
-    return "\n".join(lines)
+            named += count
+    return "\n".join(lines), named
 
 
 def _folder(paths: Sequence[str]) -> str:
@@ -535,7 +542,7 @@ def _folder(paths: Sequence[str]) -> str:
     return max(saved, key=lambda folder: (saved[folder], folder), default="")
 
 
-def _fitting(head: str, paths: Sequence[str], tokens: int) -> str:
+def _fitting(head: str, paths: Sequence[str], tokens: int) -> tuple[str, int]:
     spent = cost(head) + 4
     shown: list[str] = []
     for path in reversed(paths):
@@ -545,11 +552,11 @@ def _fitting(head: str, paths: Sequence[str], tokens: int) -> str:
         shown.append(path)
         spent += price
     if not shown:
-        return ""
+        return "", 0
     missing = len(paths) - len(shown)
     if missing == 1:  # its name takes hardly more than saying so
-        return head + ", ".join(paths)
-    return head + ", ".join([f"… {missing} more"] * bool(missing) + shown[::-1])
+        return head + ", ".join(paths), len(paths)
+    return head + ", ".join([f"… {missing} more"] * bool(missing) + shown[::-1]), len(shown)
 
 
 LINE = 160
